@@ -47,7 +47,15 @@ class TargetNumbers:
 
     def __init__(self, model: NgramModel) -> None:
         self.words = list(model.words)
+        self._num_known = len(self.words)
         self._numbers = {word.encode(): number for number, word in enumerate(self.words)}
+
+    def forget(self, most: int) -> None:
+        """Begin a new list without the further words if there are more than ``most``."""
+        if len(self.words) - self._num_known > most:
+            for word in self.words[self._num_known :]:
+                del self._numbers[word.encode()]
+            self.words = self.words[: self._num_known]
 
     def number(self, phrase: bytes) -> list[int]:
         """Return the numbers of the words of a phrase."""

@@ -26,6 +26,7 @@ from moses_integration.table_index import TableIndex
 from phrasescore.language_models.arpa import NgramModel
 
 _MOST_PAIRS = 500_000  # phrase pairs that are kept in memory
+_MOST_WORDS = 200_000  # numbered words that no language model has
 
 
 class _Group(NamedTuple):
@@ -75,6 +76,7 @@ class SentenceTables:
 
     def options(self, sentence: Sequence[str]) -> OptionTable:
         """Return the options for a sentence."""
+        self._numbers.forget(_MOST_WORDS)
         words = [word.encode() for word in sentence]
         phrases = dict.fromkeys(
             b" ".join(words[start:end])

@@ -50,7 +50,7 @@ VERBS = {
         "report": ("report",),
         "scoring": ("annotate", "rescore", "score"),
         "texts": ("evaluate", "perplexity", "select"),
-        "translate": ("decode", "generate", "segment", "translate"),
+        "translate": ("decode", "generate", "segment", "serve", "translate"),
         "tune": ("tune",),
     }.items()
     for verb in verbs

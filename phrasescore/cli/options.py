@@ -28,6 +28,7 @@ Subject = Literal[
     "MERT",
     "Rounds with a decoder",
     "Output",
+    "Server",
     "Long runs",
     "Speed",
     "Messages and help",

@@ -13,6 +13,7 @@ from phrasescore.foreign import ForeignText
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Augmenting, BeamSearch, Generating, Segmenting
+from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 _logger = logging.getLogger(__name__)
@@ -127,6 +128,22 @@ def translate(**given: Any) -> None:
 
     compute = take(Compute, given)
     run(**given, compute=compute, progress=show_progress)
+
+
+@options.verb()
+@options.argument("system", metavar="SYSTEM")
+@options.of(Serving)
+@options.of(Compute, only=("workers", "device"))
+def serve(system: str, **given: Any) -> None:
+    """Translate with a tuned SYSTEM over HTTP: a page, JSON, and Moses' XML-RPC.
+
+    SYSTEM is the file system.toml that 'phrasescore experiment' writes for each of its rows. The
+    page is at http://127.0.0.1:8080/. Ctrl-C or SIGTERM stops the server when it has answered all
+    requests.
+    """
+    from phrasescore.workflows.serve import serve as run
+
+    run(system, **grouped(run, given))
 
 
 @options.verb()

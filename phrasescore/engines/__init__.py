@@ -55,6 +55,14 @@ class Pending(Protocol[_Result]):
         """Wait for the result, or raise the exception of the work."""
         ...
 
+    def done(self) -> bool:
+        """Return whether `result` need not wait."""
+        ...
+
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
+        """Call ``fn`` in any thread when `done` becomes true, which may happen repeatedly."""
+        ...
+
 
 class WorkerPool(ABC, Generic[Item, Result]):
     """The workers of an engine, as a context manager; one thread submits the items.
@@ -137,7 +145,7 @@ class ThreadPool(WorkerPool[Item, Result]):
 
 
 def open_pool(
-    engine: Compute, work: Work[Item, Result], *, gpu_threads: int = 1, closed: Sequence[int] = ()
+    engine: Compute, work: Work[Item, Result], *, gpu_threads: int = 1, closed: Iterable[int] = ()
 ) -> WorkerPool[Item, Result]:
     """Return the workers for an engine, as a context manager.
 

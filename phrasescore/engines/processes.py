@@ -7,7 +7,7 @@ import signal
 import threading
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
@@ -27,7 +27,16 @@ class _Submitted(Generic[Item, Result]):
     def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
         self.item = item
         self.future: Future[Result]
+        self.callbacks: list[Callable[[Any], object]] = []
         self._pool = pool
+
+    def done(self) -> bool:
+        """See `phrasescore.engines.Pending`; the death of a process counts, too."""
+        return self.future.done()
+
+    def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
+        self.callbacks.append(fn)
+        self.future.add_done_callback(fn)
 
     def result(self) -> Result:
         """Wait for the result; if a process has died, resubmit the unfinished work."""
@@ -42,7 +51,7 @@ class ProcessPool(WorkerPool[Item, Result]):
     """
 
     def __init__(
-        self, work: Work[Item, Result], engine: Compute, closed: Sequence[int] = ()
+        self, work: Work[Item, Result], engine: Compute, closed: Iterable[int] = ()
     ) -> None:
         self._work, self._closed = work, closed
         self.workers = usable_threads(engine.workers)
@@ -76,15 +85,18 @@ class ProcessPool(WorkerPool[Item, Result]):
         except BrokenProcessPool as error:
             task.future = Future()
             task.future.set_exception(error)
+        for callback in task.callbacks:
+            task.future.add_done_callback(callback)
 
     def wait(self, task: _Submitted[Item, Result]) -> Result:
         """Return the result of a task, restarting the processes if necessary."""
         while True:
             try:
-                result = task.future.result()
-            except BrokenProcessPool as error:
-                self._restart(error)
-                continue
+                try:
+                    result = task.future.result()
+                except BrokenProcessPool as error:
+                    self._restart(error)
+                    continue
             except BaseException:
                 self._unfinished.remove(task)
                 raise
@@ -95,6 +107,7 @@ class ProcessPool(WorkerPool[Item, Result]):
     def _restart(self, error: Exception) -> None:
         self._deaths += 1
         if self._deaths > _MAX_DEATHS:
+            self._deaths = 0  # other items, which may not be the cause, get as many restarts
             problem = "worker processes have died repeatedly; was there too little memory? (fewer"
             raise PhrasescoreError(f"{problem} processes need less)") from error
         self._processes.shutdown()
@@ -107,7 +120,7 @@ class ProcessPool(WorkerPool[Item, Result]):
 _computes: list[Callable[[Any], Any]] = []  # the function that a forked process computes
 
 
-def _start(compute: Callable[[Any], Any], parent: int, closed: Sequence[int]) -> None:
+def _start(compute: Callable[[Any], Any], parent: int, closed: Iterable[int]) -> None:
     for descriptor in closed:
         os.close(descriptor)
     # Ctrl-C is handled by the parent process, which stops this one.

@@ -38,15 +38,19 @@ class SearchNetwork(ABC, Generic[Scorer]):
         self.name = name
         self._scorer = scorer
         self.context = scorer.order - 1
+        self._words: Sequence[str] = ()
+        self._forget_words()
+        # The same contexts recur in many stacks.
+        self._memo = scorer.new_memo()
+
+    def _forget_words(self) -> None:
         # The numbering of words, or of subwords' pieces, which begin with the number 2.
-        self._numbering = scorer.number(())
+        self._numbering = self._scorer.number(())
         self._pieces: dict[str, int] | None = None
-        if scorer.vocabulary.is_subwords:
+        if self._scorer.vocabulary.is_subwords:
             self._pieces = {"<unk>": 0, "<s>": START}
         # The pieces of each of the search's words.
         self._split = RaggedArray(np.empty(0, np.int64), np.zeros(1, np.int64))
-        # The same contexts recur in many stacks.
-        self._memo = scorer.new_memo()
 
     @property
     def contexts_scored(self) -> int:
@@ -54,7 +58,13 @@ class SearchNetwork(ABC, Generic[Scorer]):
         return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
-        """Set the search's words, ``<unk>``, ``<s>`` and ``</s>`` first; the list may only grow."""
+        """Set the search's words, ``<unk>``, ``<s>`` and ``</s>`` first.
+
+        A list may only grow between two calls; another list begins another numbering.
+        """
+        if words is not self._words:
+            self._words = words
+            self._forget_words()
         if self._pieces is not None:
             words = self._take_pieces(words, self._pieces)
         known = self._numbering.ids[:-1]

@@ -126,6 +126,8 @@ class NewScore:
         self, weights: WeightsSource | None, settings: Reranking, source: str | None = None
     ) -> None:
         """Check the settings, and load the weights and the source of an MBR metric."""
+        metric, self._scale = settings.mbr_metric or "bleu", settings.mbr_scale or 1.0
+        self._gains = _open_gains(metric, source if settings.mbr else None)
         if (weights is None) == (not settings.average):
             problem = "expected either --weights or --average (--mbr can be used with both)"
             raise ArgumentError(problem)
@@ -136,8 +138,7 @@ class NewScore:
                 raise ArgumentError(f"{flag(name)} requires --mbr")
         if source is not None and not settings.mbr:
             raise ArgumentError("--source requires --mbr")
-        metric, self._scale = settings.mbr_metric or "bleu", settings.mbr_scale or 1.0
-        self._gains = _open_gains(metric, source) if settings.mbr else None
+        self._is_mbr = settings.mbr
         self._score: EvenAverage | WeightedSum
         if weights is None:
             self._score = EvenAverage(list(dict.fromkeys(settings.average)))
@@ -150,7 +151,7 @@ class NewScore:
     def __call__(self, found: NbestList) -> Values:
         """Return the score of each hypothesis."""
         scores = self._score(found)
-        if self._gains is None:
+        if not self._is_mbr:
             return scores
         return _expected_gains(found, scores, self._scale, self._gains)
 

@@ -40,6 +40,7 @@ class ListScorer:
     :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
     :param words: whether the scores of single words are needed, which disables the cache.
     :ivar added: the columns that are added, in order.
+    :ivar checkpoints: the trained models among the columns.
     """
 
     columns: Sequence[ColumnSpec | StrPath]
@@ -67,7 +68,7 @@ class ListScorer:
             backoff_lm=backoff,
             answer_timeout=self.settings.answer_timeout,
         )
-        checkpoints = self._loader.checkpoints
+        self.checkpoints = checkpoints = self._loader.checkpoints
         configs = [checkpoint.config for checkpoint in checkpoints]
         check_feed_forward(configs, backoff, unnormalized=self.settings.unnormalized)
         self.aligned = any(config.network.is_aligned for config in configs)

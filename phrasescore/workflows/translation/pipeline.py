@@ -32,6 +32,9 @@ from tuning.choices import posterior
 
 _LIST = "the n-best list"
 
+# The weights of source words and their ``</s>``, a row for each word of a translation and ``</s>``.
+Attention = tuple[tuple[float, ...], ...]
+
 
 class SystemTask(NamedTuple):
     """A sentence to translate, as sent to a worker."""
@@ -41,6 +44,7 @@ class SystemTask(NamedTuple):
     nbest: int = 0  # number of hypotheses to return
     confidence: bool = False
     explain: bool = False  # whether to return the features and the phrases
+    attention: bool = False  # whether to return the attention of a network, with ``explain``
     decoded: OutputLines | None = None  # Moses' output, so that there is no search
 
     def needs_list(self, system: TranslationSystem) -> bool:
@@ -74,6 +78,7 @@ class SystemOutput(NamedTuple):
     nbest: bytes  # the n-best list in Moses' format, best first
     explained: tuple[ExplainedHypothesis, ...]  # best first
     counts: Counter[str]
+    attention: tuple[Attention, ...] = ()  # of each of ``explained``; none without such a network
 
 
 @dataclass(frozen=True)
@@ -156,7 +161,9 @@ class SystemPipeline:
         nbest = b"".join(sorted_lines(found, scores).splitlines(True)[: task.nbest])
         shown = order[: max(1, task.nbest)] if task.explain else []
         explained = tuple(self._explain(found, index, scores, task) for index in shown)
-        return SystemOutput(best, float(shares[order[0]]), nbest, explained, decoded.counts)
+        attention = self._attend(task, explained) if task.attention else ()
+        confidence = float(shares[order[0]])
+        return SystemOutput(best, confidence, nbest, explained, decoded.counts, attention)
 
     def _request(self, task: SystemTask) -> NbestRequest | None:
         """Return which list of the search is needed, or None if only the best translation is."""
@@ -192,3 +199,18 @@ class SystemPipeline:
             raw, line = found.raws[index], found.first_line + index
             phrases = tuple(parse_segmentation(raw, len(source), len(target), _LIST, line))
         return ExplainedHypothesis(words, float(scores[index]), tuple(features), phrases)
+
+    def _attend(
+        self, task: SystemTask, explained: Sequence[ExplainedHypothesis]
+    ) -> tuple[Attention, ...]:
+        """Return the weights of the first network with attention that reads the source, if any."""
+        models = () if self._scorer is None else self._scorer.checkpoints
+        for network in models if task.sentence.words else ():
+            if network.config.network.aligns_words and not network.reverse:
+                from phrasescore.report.sentences import attention_weights
+
+                texts = (each.words.split(" ") if each.words else [] for each in explained)
+                return tuple(
+                    attention_weights(network, task.sentence.words, words) for words in texts
+                )
+        return ()

@@ -2,11 +2,9 @@
 
 import logging
 import os
-import queue
 import tempfile
-import threading
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import repeat
@@ -22,8 +20,8 @@ from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.engines import Pending, WorkerPool, open_pool
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.engines import WorkerPool, open_pool
+from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import Meter, ProgressCallback
@@ -31,18 +29,24 @@ from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.search_settings import moses_limits
 from phrasescore.workflows.translation.pipeline import (
+    Attention,
     ExplainedHypothesis,
     SystemOutput,
     SystemTask,
     SystemWork,
 )
 from phrasescore.workflows.translation.sentences import OutputLines
+from phrasescore.workflows.translation.streaming import (
+    AHEAD,
+    END,
+    NextTask,
+    in_order,
+    read_in_thread,
+)
 from phrasescore.workflows.translation.system import TranslationSystem, read_system
 from phrasescore.workflows.translation.text import SystemSentence, TextConverter, TextProcessing
 
 _logger = logging.getLogger(__name__)
-
-_AHEAD = 4  # sentences queued per worker, so that all stay busy during a slow sentence
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class SystemTranslation:
     nbest: bytes  # the n-best list in Moses' format with the system's features, if requested
     # The best hypotheses with their features, if requested.
     hypotheses: tuple[ExplainedHypothesis, ...]
+    attention: tuple[Attention, ...] = ()  # of each hypothesis, if requested
 
     def __str__(self) -> str:
         return self.text
@@ -66,8 +71,9 @@ class SystemTranslation:
         return hypotheses_of(self.nbest)[0] if self.nbest else []
 
     def to_json(self) -> bytes:
-        """Return the fields as a JSON object, except ``nbest``."""
-        fields = {name: getattr(self, name) for name in self.__slots__ if name != "nbest"}
+        """Return the fields as a JSON object, except ``nbest`` and ``attention``."""
+        names = [name for name in self.__slots__ if name not in ("nbest", "attention")]
+        fields = {name: getattr(self, name) for name in names}
         fields["hypotheses"] = [
             {**each._asdict(), "features": [part._asdict() for part in each.features]}
             for each in self.hypotheses
@@ -117,16 +123,26 @@ class SystemTranslator:
     def __repr__(self) -> str:
         return f"<SystemTranslator of {self.system.path}>"
 
-    def open(self, sentences: Sequence[SystemSentence] | None = None) -> Self:
+    def open(
+        self,
+        sentences: Sequence[SystemSentence] | None = None,
+        *,
+        apart: bool = False,
+        closed: Iterable[int] = (),
+    ) -> Self:
         """Load the system, and start the workers.
 
         :param sentences: the text, if it is known: only its lines of the tables are then kept.
+        :param apart: whether a single worker on the CPU is a process of its own, too.
+        :param closed: file descriptors that worker processes close.
         """
         system = self.system
         if system.search.models:
             system = replace(system, search=replace(system.search, device=self._device))
         work = SystemWork(system, sentences, self._device)
-        self._pool = open_pool(self._compute, work).__enter__()
+        apart = apart and self._device == "cpu"
+        compute = replace(self._compute, engine="processes") if apart else self._compute
+        self._pool = open_pool(compute, work, closed=closed).__enter__()
         return self
 
     def __enter__(self) -> Self:
@@ -135,6 +151,13 @@ class SystemTranslator:
     def __exit__(self, *error: object) -> None:
         if self._pool is not None:
             self._pool.__exit__(*error)
+
+    @property
+    def pool(self) -> WorkerPool[SystemTask, SystemOutput]:
+        """The workers; one thread submits the sentences."""
+        if self._pool is None:
+            raise ArgumentError("a SystemTranslator is a context manager: use it in a with block")
+        return self._pool
 
     def prepare(self, number: int, raw: bytes) -> SystemSentence:
         """Return the sentence in a line of the text, given by its number from 1 and its bytes."""
@@ -178,27 +201,30 @@ class SystemTranslator:
             SystemTask(number, self.prepare(number + 1, line), nbest, confidence, explain)
             for number, line in enumerate(lines)
         )
-        if self._pool is None:
-            raise ArgumentError("a SystemTranslator is a context manager: use it in a with block")
-        pool = self._pool
+        pool = self.pool
         with ExitStack() as stack:
             if self.system.moses_bin is not None:
                 folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="phrasescore-"))
                 tasks = self._decode(Path(folder), list(tasks))
             is_read = is_live and self.system.moses_bin is None
-            next_task: _Next = lambda _: next(tasks, _END)  # noqa: E731
+            next_task: NextTask = lambda _: next(tasks, END)  # noqa: E731
             if is_read:
-                next_task = _read_in_thread(tasks, _AHEAD * pool.workers)
-            for task, output in _in_order(pool, next_task):
+                next_task = read_in_thread(tasks, AHEAD * pool.workers)
+            for task, output in in_order(pool, next_task):
                 self.untranslated += output.counts["untranslated"]
-                yield SystemTranslation(
-                    task.sentence.words,
-                    self._converter.restore(output.words),
-                    tuple(output.words.split(" ")) if output.words else (),
-                    output.confidence if confidence else None,
-                    output.nbest,
-                    output.explained,
-                )
+                yield self.finish(task, output)
+
+    def finish(self, task: SystemTask, output: SystemOutput) -> SystemTranslation:
+        """Return the translation of a sentence, given what a worker returned."""
+        return SystemTranslation(
+            task.sentence.words,
+            self._converter.restore(output.words),
+            tuple(output.words.split(" ")) if output.words else (),
+            output.confidence if task.confidence else None,
+            output.nbest,
+            output.explained,
+            output.attention,
+        )
 
     def _decode(self, folder: Path, tasks: Sequence[SystemTask]) -> Iterator[SystemTask]:
         """Yield the tasks with Moses' translations and lists."""
@@ -236,60 +262,6 @@ class SystemTranslator:
 def _as_line(sentence: str | Sequence[str]) -> bytes:
     words = to_words(sentence)
     return (sentence.rstrip("\r\n") if isinstance(sentence, str) else " ".join(words)).encode()
-
-
-_END = object()  # after the last task
-_Next = Callable[[bool], object]  # returns a task or `_END`; if it need not wait, maybe None
-
-
-def _in_order(
-    pool: WorkerPool[SystemTask, SystemOutput], next_task: _Next
-) -> Iterator[tuple[SystemTask, SystemOutput]]:
-    """Yield tasks with their outputs, each as soon as it is ready and those before it are."""
-    pending: deque[tuple[SystemTask, Pending[SystemOutput]]] = deque()
-    window = _AHEAD * pool.workers
-    task: object = None
-    problem: PhrasescoreError | None = None
-    while task is not _END or pending:
-        if task is not _END and len(pending) < window:
-            try:
-                task = next_task(not pending)
-            except PhrasescoreError as error:  # it is raised after the sentences before it
-                task, problem = _END, error
-            if isinstance(task, SystemTask):
-                pending.append((task, pool.submit(task)))
-                continue
-        if pending:
-            first, output = pending.popleft()
-            yield first, output.result()
-    if problem is not None:
-        raise problem
-
-
-def _read_in_thread(tasks: Iterator[SystemTask], size: int) -> _Next:
-    """Return a function that returns the next task, or None if it would have to wait."""
-    read: queue.Queue[tuple[object, Exception | None]] = queue.Queue(size)
-
-    def run() -> None:
-        try:
-            for task in tasks:
-                read.put((task, None))
-            read.put((_END, None))
-        except Exception as error:
-            read.put((_END, error))
-
-    threading.Thread(target=run, daemon=True).start()
-
-    def next_task(wait: bool) -> object:
-        try:
-            task, error = read.get(wait)
-        except queue.Empty:
-            return None
-        if error is not None:
-            raise error
-        return task
-
-    return next_task
 
 
 def load_system(

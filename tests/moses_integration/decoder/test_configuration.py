@@ -165,7 +165,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
         ("path=table", "path=binary", 11, "found a binary one: binary; name the phrase-table.gz"),
         ("path=table", "path=compact", 11, "a binary one, compact.minphr"),
         ("path=lm.arpa", "path=binary", 14, "name the .arpa or .arpa.gz"),
-        ("path=lm.arpa", "path=table", 14, r"table:1: expected \data\, found"),
+        ("path=lm.arpa", "path=table", 14, "table:1: expected an ARPA file, which begins"),
         ("order=2", "order=3", 14, "expected order=2, as lm.arpa has, found order=3"),
         ("KENLM", "SRILM", 14, "use KENLM with the model as an ARPA file"),
         ("PhraseDictionaryMemory", "PhraseDictionaryCompact", 11, "processPhraseTableMin made it"),

@@ -140,6 +140,19 @@ def test_an_item_that_ends_every_worker_ends_the_run(forked: Compute, tmp_path: 
         list(pool.map([1, 2, 8, *range(10, 30)]))
 
 
+def test_an_item_that_ends_every_worker_leaves_the_others_their_restarts(tmp_path: Path) -> None:
+    with open_pool(Compute(engine="processes", workers=1), Double(tmp_path)) as pool:
+        deadly, other = pool.submit(8), pool.submit(3)
+        told: list[object] = []
+        for each in (deadly, other):
+            each.add_done_callback(told.append)
+        with pytest.raises(PhrasescoreError, match="was there too little memory"):
+            deadly.result()
+        assert (other.result(), other.done()) == (6, True)
+        assert pool.submit(11).result() == 22
+        assert len(told) >= 2
+
+
 def test_processes_close_what_they_are_told_to(tmp_path: Path) -> None:
     with (tmp_path / "lock").open("w") as lock:
         engine = Compute(engine="processes", workers=2)

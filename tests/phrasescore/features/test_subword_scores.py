@@ -228,7 +228,8 @@ def test_a_search_has_the_scores_of_whole_sentences_phrase_by_phrase() -> None:
     model = RandomCslm(PREDICTED, order=order)
     search = SearchCslm(model.checkpoint, CPU)
     words = ["<unk>", "<s>", "</s>", "la", "maisonette"]
-    search.begin(words)
+    search.begin([*words, "rue", "grandes", "rues", "la", "les"])
+    search.begin(words)  # another list: another numbering begins
     words += ["rues", "grand漢", "les"]
     search.begin(words)
     sentence = [3, 4, 5, 6, 3, 7]

@@ -297,7 +297,8 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomC
     feature = SearchCslm(model.checkpoint, CPU)
     assert (feature.name, feature.context) == ("CSLM0", ORDER - 1)
     words = ["<unk>", "<s>", "</s>", "a", "b"]
-    feature.begin(words)
+    feature.begin([*words, "c", "rare", "b", "a"])
+    feature.begin(words)  # another list: another numbering begins
     words += ["rare", "c"]
     feature.begin(words)
     a, b, rare, c = 3, 4, 5, 6

@@ -110,10 +110,11 @@ class Page:
         ]
         self.call("Emulation.setEmulatedMedia", media=media, features=named)
 
-    def open(self, path: Path) -> None:
-        """Open a file, and wait until it has loaded."""
+    def open(self, path: Path | str) -> None:
+        """Open a file or an address, and wait until it has loaded."""
         self._events.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
+        url = path if isinstance(path, str) else path.resolve().as_uri()
+        self.call("Page.navigate", url=url)
         while not any(event.get("method") == "Page.loadEventFired" for event in self._events):
             self._note(self._read())
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore import ColumnSpec, ForeignText, annotate, generate_foreign, tune_with_decoder
+from phrasescore import ColumnSpec, ForeignText, annotate, generate_foreign
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows import generate_foreign as module
@@ -68,8 +68,4 @@ def test_arguments_that_do_not_go_together_are_refused(
     column = ColumnSpec("ctranslate2", str(tiny.path))
     with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
         annotate(tiny_table, [column], out)
-    with pytest.raises(
-        ArgumentError, match="score existing lists: they cannot be used with --decoder"
-    ):
-        tune_with_decoder("false", source, [source], None, tmp_path, columns=[column], output=out)
     assert not out.exists()

@@ -1,0 +1,120 @@
+"""Serve a system over HTTP."""
+
+import logging
+import os
+import socket
+import stat
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from phrasescore.arguments import StrPath
+from phrasescore.errors import ConfigError, PhrasescoreError
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.serving import Serving
+from phrasescore.signals import catching_signals
+from phrasescore.workflows.translation.pipeline import SystemTask
+from phrasescore.workflows.translation.system import read_system
+from phrasescore.workflows.translation.text import SystemSentence
+from phrasescore.workflows.translation.translate import SystemTranslator
+
+_logger = logging.getLogger(__name__)
+
+_MOST_CONNECTIONS = 500
+
+
+def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = Compute()) -> None:
+    """Answer requests for translations until SIGINT or SIGTERM; running requests are finished.
+
+    :param system: the file ``system.toml``.
+    :param compute: ``workers`` and ``device``.
+    """
+    try:
+        import uvicorn
+
+        from phrasescore.workflows.serve.application import TranslationServer
+    except ImportError as error:
+        problem = "serve needs starlette and uvicorn: pip install 'phrasescore[server]'"
+        raise PhrasescoreError(problem) from error
+    from phrasescore.workflows.serve.collector import SentenceCollector
+
+    read = read_system(system)
+    if read.moses_bin is not None:
+        problem = "serve requires the embedded search: Moses reads a whole text at once"
+        raise ConfigError(read.path, "decoder", problem)
+    with ExitStack() as stack:
+        listener = stack.enter_context(_bind(settings.host, settings.port))
+        translator = SystemTranslator(read, compute, path="text")
+        plain = SystemTranslator(read, compute, path="text", tokenized=True)
+        stack.enter_context(translator.open(apart=True, closed=_Sockets()))
+        _load_networks(translator)
+        collector = stack.enter_context(SentenceCollector(translator, plain, settings.max_words))
+        name = "/".join(Path(read.path).parts[-3:])
+        application = TranslationServer(collector, settings, name).application
+        logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)
+        config = uvicorn.Config(
+            application,
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=_MOST_CONNECTIONS,
+            timeout_graceful_shutdown=int(settings.max_wait) + 1,
+        )
+        with _port_problems(settings.host, settings.port):
+            listener.listen(_MOST_CONNECTIONS)
+        host, port = listener.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else host
+        _logger.info(f"serve: {read.path}: listening on http://{shown}:{port}/")
+        # uvicorn stops at a signal, and afterwards raises it again.
+        with catching_signals():
+            uvicorn.Server(config).run(sockets=[listener])
+        _logger.info("serve: stopped")
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    """Return a socket that does not listen yet; another server's port is refused here."""
+    with _port_problems(host, port):
+        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        listener = socket.socket(family)
+        try:
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind(address)
+        except OSError:
+            listener.close()
+            raise
+        return listener
+
+
+@contextmanager
+def _port_problems(host: str, port: int) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, UnicodeError) as error:
+        problem = getattr(error, "strerror", None) or error
+        raise PhrasescoreError(f"cannot listen on {host}, port {port}: {problem}") from error
+
+
+def _load_networks(translator: SystemTranslator) -> None:
+    """Let each worker translate something, so that it loads the search's networks."""
+    sentence = SystemSentence(("a",), ("a",))
+    list(translator.pool.map(SystemTask(0, sentence) for _ in range(translator.pool.workers)))
+
+
+class _Sockets:
+    """The sockets of this process; workers close those that they have when they are forked.
+
+    Otherwise a client would not see the end of its connection, and the port would stay in use.
+    """
+
+    def __iter__(self) -> Iterator[int]:
+        for name in os.listdir("/proc/self/fd"):
+            try:
+                if stat.S_ISSOCK(os.stat(int(name)).st_mode):
+                    yield int(name)
+            except OSError:  # the folder itself, which is closed by now
+                continue

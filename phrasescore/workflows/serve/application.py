@@ -1,0 +1,226 @@
+"""What a server answers: JSON, Moses' XML-RPC and a page, with limits."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.settings.serving import Serving
+from phrasescore.version import __version__
+from phrasescore.workflows.serve import xml_rpc
+from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.page import render_page
+from phrasescore.workflows.serve.xml_rpc import CallError
+from phrasescore.workflows.translation.pipeline import SystemTask
+from phrasescore.workflows.translation.text import SystemSentence
+from phrasescore.workflows.translation.translate import SystemTranslation
+
+_logger = logging.getLogger(__name__)
+
+_MOST_BYTES = 1 << 20  # of a request's body
+_MOST_SENTENCES = 100  # of a request
+_MOST_HYPOTHESES = 1000  # of a sentence
+_MOST_WAITING = 1000  # sentences of all requests that are not translated yet
+
+_NOTHING = SystemSentence((), ())
+_FAULTS = {400: xml_rpc.WRONG_TYPE, 408: xml_rpc.TIMEOUT, 504: xml_rpc.TIMEOUT, 500: -500}
+
+
+class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """The body of a request for JSON."""
+
+    text: str | list[str]
+    nbest: Annotated[int, msgspec.Meta(ge=0, le=_MOST_HYPOTHESES)] = 0
+    explain: bool = False
+    tokenized: bool = False
+
+
+class TranslationServer:
+    """Answers requests; `application` is what uvicorn runs.
+
+    :param name: the name of the system, for the page and for ``/health``.
+    """
+
+    def __init__(self, collector: SentenceCollector, settings: Serving, name: str) -> None:
+        self._collector, self._settings, self._name = collector, settings, name
+        self._page, self._headers = render_page(name)
+        self._num_waiting = 0
+        self.application = Starlette(
+            routes=[
+                Route("/", self._show_page),
+                Route("/health", self._show_health),
+                Route("/translate", self._answer_json, methods=["POST"]),
+                Route("/RPC2", self._answer_xml, methods=["POST"]),
+            ],
+            exception_handlers={HTTPException: _to_json},
+        )
+
+    async def _show_page(self, _: Request) -> Response:
+        return Response(self._page, media_type="text/html", headers=self._headers)
+
+    async def _show_health(self, _: Request) -> Response:
+        state = {"status": "ok", "system": self._name, "version": __version__}
+        return _json({**state, "waiting": self._num_waiting})
+
+    async def _answer_json(self, request: Request) -> Response:
+        try:
+            return await self._within_limits(request, self._translate_json)
+        except HTTPException as error:
+            return _to_json(request, error)
+
+    async def _answer_xml(self, request: Request) -> Response:
+        try:
+            return await self._within_limits(request, self._translate_xml)
+        except HTTPException as error:
+            code = _FAULTS.get(error.status_code, xml_rpc.LIMIT_EXCEEDED)
+            return _xml(xml_rpc.format_fault(CallError(code, error.detail)))
+        except CallError as error:
+            return _xml(xml_rpc.format_fault(error))
+
+    async def _within_limits(
+        self, request: Request, answer: Callable[[Request, bytes], Any]
+    ) -> Response:
+        """Return the answer to a request.
+
+        :raises HTTPException: with the problem, if the request is refused or fails.
+        """
+        seconds = self._settings.max_wait
+        status, problem = 408, f"the request did not arrive within {seconds:g} seconds"
+        try:
+            async with asyncio.timeout(seconds):
+                body = await _read_body(request)
+                status, problem = 504, f"there is no translation within {seconds:g} seconds"
+                response: Response = await answer(request, body)
+                return response
+        except TimeoutError:
+            raise HTTPException(status, problem) from None
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+        except DataError as error:
+            # Sentences are lines of "text"; another file is one of the system's.
+            raise HTTPException(400 if error.path == "text" else 500, str(error)) from error
+        except PhrasescoreError as error:
+            raise HTTPException(500, str(error)) from error
+        except (HTTPException, CallError):
+            raise
+        except Exception as error:
+            _logger.exception("a request failed")
+            raise HTTPException(500, "internal error; see the log of the server") from error
+
+    async def _translate_json(self, request: Request, body: bytes) -> Response:
+        try:
+            given = msgspec.json.decode(body, type=TranslateRequest)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+            raise HTTPException(400, f"expected a JSON object: {error}") from error
+        texts = [given.text] if isinstance(given.text, str) else given.text
+        size = max(given.nbest, int(given.explain))
+        task = SystemTask(0, _NOTHING, size, True, size > 0, attention=given.explain)
+        found = await self._translate(request, texts, task, tokenized=given.tokenized)
+        return _json({"translations": [_fields(each, explain=given.explain) for each in found]})
+
+    async def _translate_xml(self, request: Request, body: bytes) -> Response:
+        call = xml_rpc.parse_call(body)
+        if call.nbest > _MOST_HYPOTHESES:
+            problem = f"nbest: expected at most {_MOST_HYPOTHESES}, found {call.nbest}"
+            raise CallError(xml_rpc.LIMIT_EXCEEDED, problem)
+        task = SystemTask(0, _NOTHING, call.nbest, explain=bool(call.align or call.nbest))
+        (found,) = await self._translate(request, [call.text], task, tokenized=True)
+        return _xml(xml_rpc.format_answer(call, found))
+
+    async def _translate(
+        self, request: Request, texts: Sequence[str], task: SystemTask, *, tokenized: bool
+    ) -> list[SystemTranslation]:
+        """Return the translations in order, unless the client goes away.
+
+        :raises DataError: if a sentence is refused.
+        """
+        if len(texts) > _MOST_SENTENCES:
+            problem = f"expected at most {_MOST_SENTENCES} sentences, found {len(texts):,}"
+            raise HTTPException(413, problem)
+        if self._num_waiting + len(texts) > _MOST_WAITING:
+            problem = f"the server is busy: {self._num_waiting:,} sentences are waiting"
+            raise HTTPException(503, problem, {"Retry-After": "1"})
+        self._num_waiting += len(texts)
+        gone = asyncio.ensure_future(_wait_until_gone(request))
+        answers = asyncio.gather(
+            *(
+                asyncio.wrap_future(
+                    self._collector.submit(text, task._replace(number=number), tokenized=tokenized)
+                )
+                for number, text in enumerate(texts)
+            )
+        )
+        answers.add_done_callback(_ignore)
+        both: list[asyncio.Future[Any]] = [gone, answers]
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+            if not answers.done():
+                raise ClientDisconnect
+            return list(answers.result())
+        finally:
+            for each in both:
+                each.cancel()
+            self._num_waiting -= len(texts)
+
+
+def _ignore(future: "asyncio.Future[Any]") -> None:
+    """Mark the exception of a future as seen, which asyncio would otherwise report."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def _read_body(request: Request) -> bytes:
+    """Return the body; what exceeds the limit is discarded, so that the client gets the answer."""
+    parts, size = [], 0
+    async for part in request.stream():
+        size += len(part)
+        if size <= _MOST_BYTES:
+            parts.append(part)
+        elif size > 64 * _MOST_BYTES:
+            break
+    if size > _MOST_BYTES:
+        raise HTTPException(413, f"expected a request of at most {_MOST_BYTES:,} bytes")
+    return b"".join(parts)
+
+
+async def _wait_until_gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _fields(found: SystemTranslation, *, explain: bool) -> dict[str, Any]:
+    """Return a translation as JSON's values."""
+    answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
+    if explain:
+        answer["source"] = found.source
+    if found.hypotheses:
+        answer["alternatives"] = hypotheses = []
+        for place, each in enumerate(found.hypotheses):
+            own: dict[str, Any] = {"words": each.words, "score": each.score}
+            if explain:
+                own["features"] = [part._asdict() for part in each.features]
+                own["phrases"] = [phrase._asdict() for phrase in each.phrases]
+                own["attention"] = found.attention[place] if found.attention else None
+            hypotheses.append(own)
+    return answer
+
+
+def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
+    return Response(msgspec.json.encode(value), status, headers, "application/json")
+
+
+def _xml(body: bytes) -> Response:
+    return Response(body, media_type="text/xml")
+
+
+def _to_json(_: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    return _json({"error": error.detail}, error.status_code, error.headers)

@@ -1,0 +1,102 @@
+"""A server of a tiny system, as a process, and clients for it."""
+
+import contextlib
+import json
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+import xmlrpc.client
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from phrasescore.models.checkpoint import save_checkpoint
+from tests.children import leashed
+from tests.phrasescore.cli.test_decode import INI, LM, TABLE
+from tests.random_networks import RandomNetwork
+
+PLAIN = 'moses_ini = "moses.ini"\n'
+# The weights of INI, so that a score without the network's is the search's.
+WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nAttention0= 2\n"
+SYSTEM = f'{PLAIN}weights = "weights"\nnbest_size = 9\n[[rescore]]\nmodel = "attention"\n'
+TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
+
+
+def write_system(folder: Path) -> None:
+    """Write ``plain.toml``, a moses.ini alone, and ``system.toml``, which has a network."""
+    texts = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "weights": WEIGHTS, "source": TEXT}
+    for name, text in (texts | {"plain.toml": PLAIN, "system.toml": SYSTEM}).items():
+        (folder / name).write_text(text)
+    network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
+    save_checkpoint(folder / "attention", network.checkpoint)
+
+
+class Server:
+    """A running server; its log is a file."""
+
+    def __init__(self, process: "subprocess.Popen[bytes]", log: Path, port: int) -> None:
+        self.process, self._log, self.port = process, log, port
+        self.url = f"http://127.0.0.1:{port}/"
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text()
+
+    def get(self, path: str, data: bytes | None = None) -> tuple[int, Any, bytes]:
+        """Return the status, the headers and the body of an answer."""
+        try:
+            with urllib.request.urlopen(self.url + path, data, timeout=100) as answer:
+                return answer.status, answer.headers, answer.read()
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code, error.headers, error.read()
+
+    def post(self, value: object) -> tuple[int, Any]:
+        """Return the status and the values of an answer in JSON."""
+        status, _, body = self.get("translate", json.dumps(value).encode())
+        return status, json.loads(body)
+
+    def translate(self, **values: object) -> list[dict[str, Any]]:
+        status, answer = self.post(values)
+        assert status == 200, answer
+        found: list[dict[str, Any]] = answer["translations"]
+        return found
+
+    def call(self, **values: object) -> dict[str, Any]:
+        """Return the answer of XML-RPC."""
+        with xmlrpc.client.ServerProxy(f"{self.url}RPC2") as proxy:
+            answer: Any = proxy.translate(values)
+        return dict(answer)
+
+    def workers(self) -> set[int]:
+        """Return the process ids of the workers."""
+        files = Path(f"/proc/{self.process.pid}/task").glob("*/children")
+        return {int(pid) for file in files for pid in file.read_text().split()}
+
+    def stop(self, number: int = signal.SIGTERM) -> int:
+        """Send a signal, and return the exit code."""
+        self.process.send_signal(number)
+        return self.process.wait(100)
+
+
+@contextlib.contextmanager
+def serving(folder: Path, system: str, *options: str, port: int = 0) -> Iterator[Server]:
+    """Start a server in a folder, and end it."""
+    log = folder / f"log.{time.monotonic_ns()}"
+    command = [sys.executable, "-m", "phrasescore", "serve", system, "--port", str(port), *options]
+    with log.open("wb") as stderr:
+        process = subprocess.Popen(leashed(command), cwd=folder, stderr=stderr)
+    try:
+        while (
+            found := re.search(r"listening on http://127\.0\.0\.1:(\d+)/", log.read_text())
+        ) is None:
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        yield Server(process, log, int(found[1]))
+    finally:
+        process.kill()
+        process.wait()

@@ -1,0 +1,167 @@
+"""The limits of a server, where a double decides when sentences are translated."""
+
+import asyncio
+import json
+import xmlrpc.client
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from phrasescore.errors import DataError, ModelError
+from phrasescore.settings.serving import Serving
+from phrasescore.workflows.serve import application as module
+from phrasescore.workflows.serve.application import TranslationServer
+from phrasescore.workflows.translation.pipeline import SystemTask
+from phrasescore.workflows.translation.translate import SystemTranslation
+
+
+@dataclass
+class Collector:
+    """Answers each sentence by ``answer``, if it does not stay silent."""
+
+    answer: Callable[[str, "Future[SystemTranslation]"], None]
+    submitted: list["Future[SystemTranslation]"] = field(default_factory=list)
+
+    def submit(self, text: str, _: SystemTask, *, tokenized: bool) -> "Future[SystemTranslation]":
+        del tokenized
+        self.submitted.append(Future())
+        self.answer(text, self.submitted[-1])
+        return self.submitted[-1]
+
+
+def silent(_: str, answer: "Future[SystemTranslation]") -> None:
+    del answer
+
+
+def failing(error: Exception) -> Collector:
+    return Collector(lambda _, answer: answer.set_exception(error))
+
+
+def upper(text: str, answer: "Future[SystemTranslation]") -> None:
+    answer.set_result(SystemTranslation((text,), text.upper(), (text,), 0.5, b"", ()))
+
+
+def make(collector: Collector, **settings: Any) -> TranslationServer:
+    return TranslationServer(collector, Serving(**settings), "a system")  # type: ignore[arg-type]
+
+
+async def ask(
+    server: TranslationServer, path: str, *parts: bytes | None
+) -> tuple[int | None, dict[bytes, bytes], bytes]:
+    """Return the answer to a request whose body arrives in parts; after None the client is gone."""
+    waiting, sent = list(parts), []
+
+    async def receive() -> dict[str, Any]:
+        if not waiting:
+            await asyncio.sleep(1000)
+        part = waiting.pop(0)
+        if part is None:
+            return {"type": "http.disconnect"}
+        more = bool(waiting) and None not in waiting
+        return {"type": "http.request", "body": part, "more_body": more}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    await server.application(scope, receive, send)
+    body = b"".join(message.get("body", b"") for message in sent)
+    return sent[0]["status"], dict(sent[0]["headers"]), body
+
+
+def answer_of(server: TranslationServer, *parts: bytes | None) -> tuple[int | None, Any]:
+    status, _, body = asyncio.run(ask(server, "/translate", *parts))
+    return status, json.loads(body)
+
+
+ONE = b'{"text": "la"}'
+
+
+def test_a_request_may_arrive_in_parts() -> None:
+    expected = {"translations": [{"text": "LA", "confidence": 0.5}]}
+    assert answer_of(make(Collector(upper)), ONE[:5], ONE[5:]) == (200, expected)
+
+
+def test_what_takes_too_long_is_told_and_dropped() -> None:
+    collector = Collector(silent)
+    server = make(collector, max_wait=0.05)
+    problem = "there is no translation within 0.05 seconds"
+    assert answer_of(server, ONE) == (504, {"error": problem})
+    assert [each.cancelled() for each in collector.submitted] == [True]
+    call = xmlrpc.client.dumps(({"text": "la"},), "translate").encode()
+    status, _, body = asyncio.run(ask(server, "/RPC2", call))
+    with pytest.raises(xmlrpc.client.Fault, match=problem) as caught:
+        xmlrpc.client.loads(body)
+    assert (status, caught.value.faultCode) == (200, -505)
+
+
+def test_a_request_that_does_not_arrive_is_told() -> None:
+    async def never() -> tuple[int | None, dict[bytes, bytes], bytes]:
+        server = make(Collector(upper), max_wait=0.05)
+
+        async def receive() -> dict[str, Any]:
+            await asyncio.sleep(1000)
+            raise AssertionError
+
+        sent: list[Any] = []
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        scope = {"type": "http", "method": "POST", "path": "/translate", "headers": []}
+        await server.application({**scope, "query_string": b""}, receive, send)
+        return sent[0]["status"], {}, sent[1]["body"]
+
+    status, _, body = asyncio.run(never())
+    assert status == 408
+    assert json.loads(body) == {"error": "the request did not arrive within 0.05 seconds"}
+
+
+def test_sentences_of_a_client_that_is_gone_are_dropped() -> None:
+    collector = Collector(silent)
+    status, _, body = asyncio.run(ask(make(collector), "/translate", ONE, None))
+    assert (status, body) == (400, b"")
+    assert [each.cancelled() for each in collector.submitted] == [True]
+
+
+def test_a_busy_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_MOST_WAITING", 2)
+    server = make(Collector(silent), max_wait=0.2)
+
+    async def several() -> list[tuple[int | None, dict[bytes, bytes], bytes]]:
+        return await asyncio.gather(*(ask(server, "/translate", ONE) for _ in range(3)))
+
+    *first, last = asyncio.run(several())
+    assert [status for status, _, _ in first] == [504, 504]
+    assert last[0] == 503
+    assert last[1][b"retry-after"] == b"1"
+    assert json.loads(last[2]) == {"error": "the server is busy: 2 sentences are waiting"}
+    # Afterwards there is room again.
+    assert answer_of(server, ONE)[0] == 504
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "problem"),
+    [
+        (DataError("text", 1, "wrong"), 400, "text:1: wrong"),
+        (DataError("table", 7, "wrong"), 500, "table:7: wrong"),
+        (ModelError("a score is not finite"), 500, "a score is not finite"),
+        (ValueError("a bug"), 500, "internal error; see the log of the server"),
+    ],
+)
+def test_what_fails_is_told_and_a_bug_is_logged(
+    error: Exception, status: int, problem: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert answer_of(make(failing(error)), ONE) == (status, {"error": problem})
+    assert bool(caplog.records) == isinstance(error, ValueError)
+
+
+def test_control_characters_make_no_wrong_xml() -> None:
+    call = xmlrpc.client.dumps(({"text": "la"},), "translate").encode()
+    server = make(Collector(lambda _, answer: upper("a\x01<b>&\ufffe", answer)))
+    _, _, body = asyncio.run(ask(server, "/RPC2", call))
+    ((answer,), _) = xmlrpc.client.loads(body)
+    assert answer == {"text": "A\ufffd<B>&\ufffd"}

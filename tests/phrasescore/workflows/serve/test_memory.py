@@ -1,0 +1,44 @@
+"""A system that translates for ever does not keep every word that it has seen."""
+
+from pathlib import Path
+
+import pytest
+
+from moses_integration.decoder import sentence_tables
+from moses_integration.decoder.options import TargetNumbers
+from phrasescore.settings.compute import Compute
+from phrasescore.workflows.translation.translate import SystemTranslation, load_system
+from tests.doubles import RandomCslm
+from tests.phrasescore.workflows.serve.server import PLAIN, write_system
+
+WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nCSLM0= 1\n"
+# Unknown words between words of the table, so that numbers would be mixed up.
+SENTENCES = [f"la x{number} maison y{number} bleue maison x{number // 2}" for number in range(12)]
+
+
+@pytest.mark.timeout(600)  # may compile the search
+def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_system(tmp_path)
+    RandomCslm(["the", "house", "x3"], order=3, path=tmp_path / "cslm")
+    (tmp_path / "weights").write_text(WEIGHTS)
+    system = tmp_path / "cslm.toml"
+    system.write_text(f'{PLAIN}weights = "weights"\nsearch_models = ["cslm"]\n')
+    lengths: list[int] = []
+    forget = TargetNumbers.forget
+
+    def measure(self: TargetNumbers, most: int) -> None:
+        forget(self, most)
+        lengths.append(len(self.words))
+
+    monkeypatch.setattr(TargetNumbers, "forget", measure)
+
+    def translate() -> list[SystemTranslation]:
+        lengths.clear()
+        with load_system(system, compute=Compute(workers=1, device="cpu")) as loaded:
+            return list(loaded.translate(SENTENCES, nbest=3, explain=True))
+
+    expected = translate()
+    assert max(lengths) > 20
+    monkeypatch.setattr(sentence_tables, "_MOST_WORDS", 4)
+    assert translate() == expected
+    assert max(lengths) <= 6 + 4
