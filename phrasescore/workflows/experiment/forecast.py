@@ -78,13 +78,14 @@ def measure_search(
     work = SearchWork(
         configuration.path, SearchSettings(), sample, {}, threads=1, configuration=configuration
     )
-    work.load()  # compiles the search, which is kept for later processes
+    request = NbestRequest(os.devnull, 100, distinct=True)
+    tasks = [SentenceTask(number, words, {}, request) for number, words in enumerate(sample)]
+    work.load()(tasks[0])  # compiles the search, which is kept for later processes
     start = time.monotonic()
     translate = work.load()
     loaded = time.monotonic()
-    for number, words in enumerate(sample):
-        request = NbestRequest(os.devnull, 100, distinct=True)
-        translate(SentenceTask(number, words, {}, request))
+    for task in tasks:
+        translate(task)
     return loaded - start, (time.monotonic() - loaded) / len(sample)
 
 
