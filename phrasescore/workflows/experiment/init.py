@@ -28,7 +28,7 @@ from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.workflows.experiment.choice import ROUNDS, choose_networks, divide_time
-from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.config import RESERVED, read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast, measure_search
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
 from phrasescore.workflows.experiment.systems import STANDARD
@@ -39,7 +39,6 @@ _logger = logging.getLogger(__name__)
 _MOST_JOBS = 4  # there are rarely more steps that can run at the same time
 _SHORT = 4  # BLEU needs n-grams of four words
 _STACK = 30  # as in docs/results.md; 100 takes three times as long (Multi30k, lists of 100)
-_RESERVED = ("dev", "name", "rounds", "remarks")  # keys in table.toml
 _MORE = ("+CSLM+joint+RNN", "+joint+RNNsearch")  # rows that may be switched on
 
 
@@ -90,7 +89,8 @@ def init_experiment(
     check_output(str(path))
     stems = (Path(source).name.partition(".")[0] or "test" for source, *_ in tests)
     clean = (re.sub(r"[^\w-]", "_", stem, flags=re.ASCII) for stem in stems)
-    names = unique_names((*_RESERVED, *clean))[len(_RESERVED) :]
+    taken = ("dev", *RESERVED)
+    names = unique_names((*taken, *clean))[len(taken) :]
     texts: dict[str, Text] = {
         name: (Path(source), *map(Path, find_references(others)))
         for name, (source, *others) in zip(

@@ -78,7 +78,7 @@ class TextPreparation:
             unknown = Counter(word for word in chain(*sentences) if word not in words)
             if (total := sum(map(len, sentences))) == 0:
                 raise DataError(str(path), None, "expected sentences, found no words")
-            problem = f"{unknown.total():,} of {total:,} words are not in {self.table}"
+            problem = f"{unknown.total():,} of {total:,} words are not in {self.table.name}"
             if 2 * unknown.total() > total:
                 examples = ", ".join(shorten(word) for word, _ in unknown.most_common(3))
                 cause = f"{likely_cause(unknown, words)} are source and translation swapped?"
