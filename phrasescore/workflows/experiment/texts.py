@@ -15,7 +15,7 @@ from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import read_together
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, read_lines, shorten, split_words
+from phrasescore.io.text import decode, read_lines, same_file, shorten, split_words
 from phrasescore.workflows.building.preparation import CORPUS, LineRules
 from phrasescore.workflows.text_checks import likely_cause
 
@@ -89,6 +89,8 @@ class TextPreparation:
         """Return whether the training text in the folder of `build` is the given one, cleaned."""
         if self.settings.characters or not all(path.exists() for path in corpus):
             return False
+        if all(map(same_file, map(str, corpus), map(str, train))):
+            return True
         given = zip(*(self._sentences(*side) for side in enumerate(train)), strict=True)
         rows = islice(read_together(*map(str, corpus)), _FIRST)
         # A search in the iterator reads on to the pair that it looks for.
