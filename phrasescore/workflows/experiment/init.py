@@ -32,7 +32,7 @@ from phrasescore.workflows.experiment.config import RESERVED, read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast, measure_search
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
 from phrasescore.workflows.experiment.systems import STANDARD
-from phrasescore.workflows.experiment.texts import Text, TextPreparation, find_alignment
+from phrasescore.workflows.experiment.texts import SystemText, Text, find_alignment
 
 _logger = logging.getLogger(__name__)
 
@@ -126,7 +126,7 @@ def _write(
     characters, markup = search.characters, markup_of(ini)
     table = Path(search.slot("PhraseDictionaryMemory").arguments["path"])
 
-    texts = TextPreparation(ini.text_settings(), table, base).prepare(texts, folder)
+    texts = SystemText(ini.text_settings(), table, base).prepare(texts, folder)
     train = texts.pop("train")
     pairs = sum(1 for _ in read_parallel_text(*map(str, train)))
     alignments = settings.alignments and Path(settings.alignments)

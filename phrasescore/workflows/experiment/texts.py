@@ -29,7 +29,7 @@ Text = tuple[Path, ...]  # the source, and the translations
 
 
 @dataclass(frozen=True)
-class TextPreparation:
+class SystemText:
     """How the texts of a system are prepared; ``folder`` has the truecasers."""
 
     settings: TextSettings
