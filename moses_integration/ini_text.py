@@ -62,7 +62,7 @@ class TextSettings:
     def lines(self) -> list[str]:
         """Return the comments that record the settings; defaults need none."""
         return [
-            f"# phrasescore: {key} = {_to_toml(value)}"
+            f"# phrasescore: {key} = {to_toml(value)}"
             for key, value in asdict(self).items()
             if value
         ]
@@ -279,7 +279,8 @@ class IniText:
         return ConfigError(where, f"[{line.section}] {name}", problem)
 
 
-def _to_toml(value: bool | str) -> str:
+def to_toml(value: object) -> str:
+    """Return a string, number, truth value or list of them as TOML."""
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 

@@ -91,14 +91,11 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     search is measured. The expected time of each step is printed.
     """
     from phrasescore.io.text_table import text_table
-    from phrasescore.workflows.experiment.init import init_experiment, shown_time
+    from phrasescore.workflows.experiment.init import init_experiment
 
     settings = options.take(ExperimentStart, given)
     new = init_experiment(moses_ini, output, **given, settings=settings)
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
-    lines = [
-        *text_table(rows, "rl"),
-        f"In all: {shown_time(new.seconds)}, on {new.cores} cores",
-    ]
+    lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
     click.echo(show_controls("\n".join(lines)))

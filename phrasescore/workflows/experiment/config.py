@@ -40,6 +40,7 @@ from tuning.settings import METHODS, METRICS
 _logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
+RESERVED = ("name", "rounds", "remarks")  # in table.toml, texts are keys next to these
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 
 
@@ -237,9 +238,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise DataError(str(path), None, "cannot open: No such file or directory")
     names = [text.name for text in texts]
     for name in names:
-        # In table.toml, texts are keys next to the row's name.
-        taken = name in ("name", "rounds", "remarks")
-        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or taken:
+        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or name in RESERVED:
             raise ConfigError(
                 wanted.path,
                 f"[data] test.{name}",

@@ -1,20 +1,27 @@
 """Forecast how long the steps of an experiment take.
 
-Training takes the minutes that the file gives it. The speed of the search is measured on the user's
-own text and tables; all other figures were measured on one core of an AMD EPYC.
+Training takes the minutes that the file gives it. The search is measured on the user's own text and
+tables; all other figures were measured on one core of an AMD EPYC.
 """
 
+import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.moses import NbestRequest
+from phrasescore.workflows.embedded_search import SearchWork
 from phrasescore.workflows.experiment.choice import NetworkChoice
 from phrasescore.workflows.experiment.config import Experiment
-from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.rows import Run
+from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.run import next_step
 from phrasescore.workflows.experiment.steps import Step
+from phrasescore.workflows.search_settings import SearchSettings
+from phrasescore.workflows.translation.sentences import SentenceTask
 
+_TIMED = 20  # sentences that are translated to measure the search
 _START = 4.0  # seconds until a process has imported torch
 # Seconds that a network in the search takes for each word, with a small preset and without log Z:
 # 1 / 5.2 - 1 / 12.9 for a sentence of 13 words (docs/performance.md), whatever the stack.
@@ -26,84 +33,69 @@ _RESCORED = 0.03
 
 
 @dataclass(frozen=True)
-class Pace:
-    """What the forecast knows about the machine and the data."""
-
-    sentence: float  # seconds for a sentence, in one process without networks
-    loading: float  # seconds to load the tables
-    lines: int  # of the phrase table
-    # The number of sentences and of words in each source text.
-    sizes: Mapping[Path, tuple[int, int]]
-
-    def seconds(
-        self, step: Step, run: Run | None, wanted: Experiment, minutes: Mapping[str, float]
-    ) -> float:
-        """Return how long a step takes at most; ``run`` is the row that it belongs to, if any."""
-        verb = step.words[0]
-        if verb == "train":
-            return _START + 60 * minutes[step.outputs[0].name]
-        if verb == "annotate":
-            return _START + _COLUMN * self.lines
-        if run is None or verb == "rerank":
-            return _START
-        count, words = next(self.sizes[path] for path in step.inputs if path in self.sizes)
-        processes = wanted.engine.processes or 1
-        searched = count * self.sentence + words * _SEARCHED * len(run.system.search)
-        searched /= processes
-        rescored = count * _RESCORED * len(run.system.rescore)
-        if verb == "tune":
-            rounds = wanted.engine.iterations
-            each = searched + rescored + count * _XBLEU
-            return _START + self.loading + rounds * each
-        return _START + (rescored if verb == "rescore" else self.loading + searched)
-
-
-@dataclass(frozen=True)
-class Forecaster:
+class Forecast:
     """Forecasts an experiment of which only some networks and their rows are kept."""
 
     wanted: Experiment  # with the rows of all networks
     folder: Path
-    pace: Pace
+    sizes: Mapping[Path, int]  # the number of sentences in each source text
+    words: float  # in a sentence
+    phrases: int  # lines of the phrase table
+    loading: float  # seconds to load the tables
+    sentence: float  # seconds for a sentence, in one process without networks
 
-    def steps(self, kept: Sequence[NetworkChoice], rounds: int) -> dict[str, float]:
-        """Return the seconds of each step, at most, by the step's name and in order."""
-        return self._forecast(kept, rounds)[1]
+    def steps(self, kept: Sequence[NetworkChoice], rounds: int) -> dict[Step, float]:
+        """Return the seconds that each step takes at most, in order."""
+        rows = {self.wanted.systems[0].name, *(each.row for each in kept)}
+        systems = tuple(system for system in self.wanted.systems if system.name in rows)
+        plan = build_plan(replace(self.wanted, systems=systems), self.folder, is_checked=True)
+        seconds = {f"train {each.model}": 60 * each.minutes for each in kept}
+        for run in plan.runs:
+            searched = self.sentence + self.words * _SEARCHED * len(run.system.search)
+            searched /= self.wanted.engine.processes or 1
+            rescored = _RESCORED * len(run.system.rescore)
+            for step in (step for step in plan.steps if run.folder in step.outputs[0].parents):
+                count = next((self.sizes[path] for path in step.inputs if path in self.sizes), 0)
+                seconds[step.name] = {
+                    "tune": self.loading + rounds * count * (searched + rescored + _XBLEU),
+                    "decode": self.loading + count * searched,
+                    "rescore": count * rescored,
+                    "rerank": 0.0,
+                }[step.words[0]]
+        annotating = _COLUMN * self.phrases
+        return {step: _START + seconds.get(step.name, annotating) for step in plan.steps}
 
     def total(self, kept: Sequence[NetworkChoice], rounds: int) -> float:
-        """Return the seconds of the whole experiment, at most."""
-        plan, seconds = self._forecast(kept, rounds)
-        return total_seconds(plan.steps, seconds, self.wanted.engine.jobs)
-
-    def _forecast(
-        self, kept: Sequence[NetworkChoice], rounds: int
-    ) -> tuple[Plan, dict[str, float]]:
-        rows = {self.wanted.systems[0].name, *(each.row.name for each in kept)}
-        wanted = replace(
-            self.wanted,
-            systems=tuple(system for system in self.wanted.systems if system.name in rows),
-            engine=replace(self.wanted.engine, iterations=rounds),
-        )
-        plan = build_plan(wanted, self.folder, is_checked=True)
-        minutes = {each.model: each.minutes for each in kept}
-        seconds = {}
-        for step in plan.steps:
-            run = next((run for run in plan.runs if run.folder in step.outputs[0].parents), None)
-            seconds[step.name] = self.pace.seconds(step, run, wanted, minutes)
-        return plan, seconds
+        """Return the seconds that the whole experiment takes at most."""
+        return total_seconds(self.steps(kept, rounds), self.wanted.engine.jobs)
 
 
-def total_seconds(steps: Sequence[Step], seconds: Mapping[str, float], jobs: int) -> float:
+def measure_search(
+    configuration: DecoderConfiguration, sentences: Sequence[tuple[str, ...]]
+) -> tuple[float, float]:
+    """Return the seconds to load the tables, and to translate a sentence."""
+    sample = sentences[:: max(1, len(sentences) // _TIMED)][:_TIMED]
+    work = SearchWork(
+        configuration.path, SearchSettings(), sample, {}, threads=1, configuration=configuration
+    )
+    request = NbestRequest(os.devnull, 100, distinct=True)
+    tasks = [SentenceTask(number, words, {}, request) for number, words in enumerate(sample)]
+    work.load()(tasks[0])  # compiles the search, which is kept for later processes
+    start = time.monotonic()
+    translate = work.load()
+    loaded = time.monotonic()
+    for task in tasks:
+        translate(task)
+    return loaded - start, (time.monotonic() - loaded) / len(sample)
+
+
+def total_seconds(seconds: Mapping[Step, float], jobs: int) -> float:
     """Return how long all steps take if ``jobs`` steps run at a time, in an experiment's order."""
-    waiting, running, now = list(steps), list[tuple[float, Step]](), 0.0
-    while waiting or running:
-        while len(running) < jobs:
-            step = next_step(waiting, [each for _, each in running])
-            if step is None:
-                break
+    waiting, ends, now = list(seconds), dict[Step, float](), 0.0
+    while waiting or ends:
+        while len(ends) < jobs and (step := next_step(waiting, list(ends))) is not None:
             waiting.remove(step)
-            running.append((now + seconds[step.name], step))
-        ended = min(running, key=lambda each: each[0])
-        running.remove(ended)
-        now = ended[0]
+            ends[step] = now + seconds[step]
+        ended = min(ends, key=ends.__getitem__)
+        now = ends.pop(ended)
     return now
