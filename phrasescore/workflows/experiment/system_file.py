@@ -1,11 +1,11 @@
 """Write ``system.toml`` for a row of an experiment, for ``phrasescore translate``."""
 
-import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
+from moses_integration.ini_text import IniText, named_files, to_toml
 from phrasescore.io.output import open_output
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.config import Experiment
@@ -31,9 +31,12 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
         # Within the experiment's folder, paths stay right when the folder is moved.
         root = run.folder.parents[2]
         is_inside = root in given.parents
-        return json.dumps(os.path.relpath(given, run.folder) if is_inside else str(given))
+        return to_toml(os.path.relpath(given, run.folder) if is_inside else str(given))
 
     yield f"moses_ini = {path(run.ini)}"
+    if not all(each.is_absolute() for each in named_files(IniText.read(str(run.ini)))):
+        # A moses.ini cannot hold an absolute path with a blank.
+        yield f"paths_from = {to_toml(os.getcwd())}"
     yield f"weights = {path(run.weights)}"
     yield f"nbest_size = {row.nbest_size or engine.nbest_size}"
     yield f"confidence_scale = {scale!r}  # calibrated on dev"
@@ -50,18 +53,18 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
     if cslm["unnormalized"]:
         yield "unnormalized = true"
     if limits := engine.settings.limits():
-        yield from ("", "[search]", *(f"{key} = {json.dumps(limits[key])}" for key in limits))
+        yield from ("", "[search]", *(f"{key} = {to_toml(limits[key])}" for key in limits))
     if wanted.text is not None:
         texts = {key: value for key, value in asdict(wanted.text).items() if value}
         yield from ["", "[text]"]
         for key, value in texts.items():
-            shown = path(value) if isinstance(value, Path) else json.dumps(value)
+            shown = path(value) if isinstance(value, Path) else to_toml(value)
             yield f"{key} = {shown}"
     for name in planner.in_lists(row):
         column = planner.column(name)
         is_text = column.kind in ("feature", "scores_command")
         yield from ("", "[[rescore]]")
-        yield f"{column.kind} = {json.dumps(column.value) if is_text else path(Path(column.value))}"
+        yield f"{column.kind} = {to_toml(column.value) if is_text else path(Path(column.value))}"
         changed = {} if column.foreign is None else column.foreign.changes()
         for key, value in changed.items():
-            yield f"text.{key} = {json.dumps(value)}"
+            yield f"text.{key} = {to_toml(value)}"

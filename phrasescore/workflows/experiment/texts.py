@@ -91,10 +91,17 @@ class SystemText:
             return False
         if all(map(same_file, map(str, corpus), map(str, train))):
             return True
+        kept, total = (sum(1 for _ in read_lines(str(text[0]))) for text in (corpus, train))
         given = zip(*(self._sentences(*side) for side in enumerate(train)), strict=True)
         rows = islice(read_together(*map(str, corpus)), _FIRST)
         # A search in the iterator reads on to the pair that it looks for.
-        return all(tuple(split_words(line.decode()) for line in row) in given for row in rows)
+        if total > 2 * kept or not all(
+            tuple(split_words(line.decode()) for line in row) in given for row in rows
+        ):
+            return False
+        text = "%s: of the %s given sentence pairs, the %s that build kept are used"
+        _logger.info(text, self.table.parent, f"{total:,}", f"{kept:,}")
+        return True
 
     def _write(self, texts: Mapping[str, Text], folder: Path) -> dict[str, Text]:
         if not self._is_changed():

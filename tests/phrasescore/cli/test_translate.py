@@ -266,6 +266,27 @@ def test_moses_searches_and_its_lists_are_rescored(folder: Path) -> None:
         assert found.total(0) == pytest.approx(total)
 
 
+def test_the_number_of_shown_hypotheses_changes_no_translation(folder: Path) -> None:
+    (folder / "system.toml").write_text(SYSTEM.replace("nbest_size = 9", "nbest_size = 2"))
+    expected = run("translate", "system.toml", "source", "--workers", "1", "--confidence").stdout
+    options = ("--workers", "1", "--confidence", "--nbest", "lists", "9")
+    assert run("translate", "system.toml", "source", *options).stdout == expected
+    assert max(found.num_lines for found in read_nbest("lists")) == 2
+    # The longer lists have a better hypothesis, which must not be chosen.
+    (folder / "system.toml").write_text(SYSTEM)
+    longer = run("translate", "system.toml", "source", "--workers", "1", "--confidence")
+    assert longer.stdout != expected
+
+
+@pytest.mark.parametrize("name", ["lm.arpa", "table", "weights", "moses.ini", "attention"])
+def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: str) -> None:
+    path = folder / name / "model.safetensors" if name == "attention" else folder / name
+    before = path.read_bytes()
+    result = run("translate", "system.toml", "source", "--workers", "1", "-o", str(path))
+    assert result.exit_code in (1, 2)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
@@ -286,6 +307,7 @@ def test_moses_searches_and_its_lists_are_rescored(folder: Path) -> None:
         ),
         ("confidence_scale = 0.5", 'decoder = "moses"', "moses_bin: must be given with decoder"),
         ("[search]", '[text]\ntokenize = "fr"\n[search]', "expected the languages of source and"),
+        ("[search]", '[text]\ntruecase_source = "no"\n[search]', "no: system.toml names it"),
     ],
 )
 def test_a_wrong_system_is_refused_with_its_key(
