@@ -69,7 +69,7 @@ class TextSettings:
 
     def problem(self) -> str | None:
         """Return why the settings are invalid, or None."""
-        if self.tokenize and len(self.tokenize.split(" ")) != 2:
+        if self.tokenize and not re.fullmatch("[a-z]{2,3} [a-z]{2,3}", self.tokenize):
             wanted = "expected the languages of source and target in tokenize, such as 'fr en'"
             return f"{wanted}; found {shorten(self.tokenize)}"
         if self.lowercase and (self.truecase_source or self.truecase_target):

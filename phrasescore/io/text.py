@@ -13,10 +13,12 @@ import io
 import lzma
 import os
 import re
+import select
 import sys
+import threading
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
 from phrasescore.errors import BOM_PROBLEM, DataError
 from phrasescore.io.compression import ByteSource, compression_by_name, compression_of
@@ -119,6 +121,8 @@ class _CheckedReader(io.RawIOBase):
     def readinto(self, buffer: "WriteableBuffer") -> int:
         view = memoryview(buffer)
         try:
+            if self._opened is None and not self._at_start:
+                _wait(self._source)
             # Of a pipe, what is there: the rest may come only after an answer.
             data = self._read(len(view))
         except _READ_ERRORS as error:
@@ -160,6 +164,8 @@ def open_input(path: str) -> io.BufferedReader:
             raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
         stream = opened or _stdin()
+        if opened is None:
+            _wait(stream)
         try:
             start = stream.peek(16)
         except OSError as error:
@@ -178,6 +184,16 @@ def open_input(path: str) -> io.BufferedReader:
         raise
     name = "plain" if form is None else form.name
     return io.BufferedReader(_CheckedReader(path, source, opened, name), BLOCK_SIZE)
+
+
+def _wait(stream: Any) -> None:
+    """Wait until stdin can be read, in a thread other than the main one.
+
+    A thread that waits in a read holds the stream's lock, and Python could not end meanwhile.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            select.select([stream], [], [])
 
 
 def _stdin() -> io.BufferedReader:

@@ -83,7 +83,8 @@ class TomlTable:
 
     def error(self, key: str, problem: str) -> ConfigError:
         """Return an error about a key in this table."""
-        return ConfigError(self.path, f"[{self._name}] {key}" if self._name else key, problem)
+        where = f"[{self._name}] {key}".rstrip() if self._name else key
+        return ConfigError(self.path, where, problem)
 
     def read(self, kind: type[_Table], **fields: Any) -> _Table:
         """Return the table as a dataclass; missing keys keep their defaults.

@@ -112,7 +112,7 @@ def choose_networks(
         elif each.model == "joint" and not has_alignment:
             problem = "it needs a word alignment of the training text: [data] alignments"
         elif each.model == "cslm" and has_alignment:
-            problem = "the joint model gains more; +CSLM+joint+RNN has both"
+            problem = "a joint model gains more; the row +CSLM+joint+RNN has both"
         elif pairs < each.pairs:
             problem = f"it learns too little from {pairs:,} sentence pairs; it needs {each.pairs:,}"
         keys = (*each.keys, *sizes.get(each.kind, ()))

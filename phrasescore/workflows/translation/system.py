@@ -134,8 +134,7 @@ class TranslationSystem:
         for name in self.search.feature_names:
             if name not in search:
                 raise self._error(f"no weight for the search's feature {name}")
-        if added:
-            self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added])
+        self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added] if added else [])
         for name, values in search.items():
             base = name.partition("_")[0]
             if base not in sizes:
@@ -155,7 +154,8 @@ class TranslationSystem:
                 raise self._error(problem)
 
     def _error(self, problem: str) -> ConfigError:
-        return ConfigError(self.path, "weights", problem)
+        where = self.weights_path or f"it is missing, and {self.moses_ini} has"
+        return ConfigError(self.path, "weights", f"{where}: {problem}")
 
 
 def read_system(path: StrPath) -> TranslationSystem:
@@ -165,6 +165,9 @@ def read_system(path: StrPath) -> TranslationSystem:
     :raises PhrasescoreError: if a file or a model is missing.
     """
     path = os.fspath(path)
+    if path.endswith(".ini"):
+        cure = f'{path}: expected a TOML file; the line moses_ini = "{os.path.basename(path)}"'
+        raise PhrasescoreError(f"{cure} in a file beside it is enough")
     whole = read_table(path)
     file = whole.read(_SystemFile)
     if (file.decoder == "moses") != (file.moses_bin is not None):
@@ -187,7 +190,7 @@ def read_system(path: StrPath) -> TranslationSystem:
         )
         search.check()
     except PhrasescoreError as error:
-        raise whole.error("search_models", str(error)) from error
+        raise whole.error("search_models", str(error).removeprefix("--feature: ")) from error
     text = file.text or TextProcessing()
     moses = None if file.moses_bin is None else file.moses_bin / "moses"
     own = (file.moses_ini, file.weights, moses, file.backoff_lm)

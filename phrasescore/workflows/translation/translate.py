@@ -69,7 +69,11 @@ class SystemTranslation:
         names = [name for name in self.__slots__ if name not in ("nbest", "attention")]
         fields = {name: getattr(self, name) for name in names}
         fields["hypotheses"] = [
-            {**each._asdict(), "features": [part._asdict() for part in each.features]}
+            {
+                **each._asdict(),
+                "features": [part._asdict() for part in each.features],
+                "phrases": [span._asdict() for span in each.phrases],
+            }
             for each in self.hypotheses
         ]
         return msgspec.json.encode(fields)
@@ -194,6 +198,8 @@ class SystemTranslator:
         :param is_live: whether to yield translations while the next sentence is awaited. Moses
             reads all sentences first.
         """
+        if type(nbest) is not int or nbest < 0:
+            raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
         tasks: Iterator[SystemTask] = (
             SystemTask(number, sentence, nbest, confidence, explain)
             for number, sentence in enumerate(sentences)
@@ -302,6 +308,7 @@ def translate(
     known = None if is_live else list(sentences)
     with ExitStack() as stack:
         stack.enter_context(translator.open(known))
+        _logger.info("%s is loaded", system)
         target = stack.enter_context(open_output(output))
         list_file, json_file = (
             None if path is None else stack.enter_context(open_output(os.fspath(path)))

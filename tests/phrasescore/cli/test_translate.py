@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -162,6 +163,28 @@ def test_each_line_of_a_stream_is_answered_before_the_next_one_is_written(folder
     assert "".join(answers) == expected
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_it_while_it_waits_for_a_line(
+    folder: Path, number: signal.Signals, code: int
+) -> None:
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    command = [sys.executable, "-m", "phrasescore", "translate", "plain.toml", "--workers", "1"]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=folder, text=True
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdin.write("la maison\n")
+        process.stdin.flush()
+        assert process.stdout.readline() == "the house\n"
+        process.send_signal(number)
+        # The pipe stays open: the thread that reads it still waits.
+        assert process.wait(60) == code
+        assert "Fatal" not in process.stderr.read()
+
+
 def test_the_sentences_before_a_wrong_line_of_a_stream_are_translated(folder: Path) -> None:
     (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
     text = "la maison\nmaison\nla <b>maison</b>\nla\n"
@@ -201,7 +224,7 @@ def test_the_contributions_of_the_features_are_explained(folder: Path) -> None:
             assert total == pytest.approx(hypothesis["score"]) == pytest.approx(found.total(place))
         best = answer["hypotheses"][0]
         assert best["words"] == answer["text"]
-        ends = [after for *_, after in best["phrases"]]
+        ends = [span["target_end"] for span in best["phrases"]]
         assert not answer["text"] or ends[-1] == len(best["words"].split())
 
 
@@ -291,7 +314,7 @@ def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: st
     ("old", "new", "problem"),
     [
         ('model = "attention"', 'model = "lstm"', "system.toml: rescore: there is no model"),
-        ('["cslm"]', '["attention"]', "search_models: --feature: expected cslm or joint, got"),
+        ('["cslm"]', '["attention"]', "search_models: expected cslm or joint, got"),
         ('"weights"', '"weight"', "system.toml names it: cannot open: No such file"),
         ('"moses.ini"', '"moses"', "moses: system.toml names it: cannot open: No such"),
         ("stack = 30", "stak = 30", "[search] stak: unknown limit; did you mean 'stack'?"),
@@ -323,6 +346,7 @@ def test_a_wrong_system_is_refused_with_its_key(
         ("CSLM0= 0.25\n", "", "weights: no weight for the search's feature CSLM0"),
         ("Attention0= 3\n", "", "no weight for Attention0, a feature of the n-best lists"),
         ("Attention0= 3", "Attention0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
+        ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
         ("TM0= 1 0.25", "TM0= 1", "expected 2 weights for TM0, found 1"),
         ("TM0= 1 0.25", "TM0= 1 0.25\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
     ],
@@ -332,6 +356,13 @@ def test_weights_that_do_not_fit_are_refused(
 ) -> None:
     (folder / "weights").write_text(WEIGHTS.replace(old, new, 1))
     check_refusal(run("translate", "system.toml", "source", "--workers", "1"), problem)
+
+
+def test_weights_of_lists_need_the_features_of_lists(folder: Path) -> None:
+    (folder / "system.toml").write_text(SYSTEM.partition("[[rescore]]")[0])
+    result = run("translate", "system.toml", "source", "--workers", "1")
+    check_refusal(result, "a weight for Attention0, a feature that the n-best lists lack")
+    check_refusal(run("translate", "moses.ini", "source"), "moses.ini: expected a TOML file")
 
 
 def test_a_system_translates_from_python(folder: Path) -> None:
@@ -344,6 +375,8 @@ def test_a_system_translates_from_python(folder: Path) -> None:
         found = list(system.translate(sentences, nbest=2, explain=True))
         with pytest.raises(TypeError, match="expected a list of sentences, got the string 'la'"):
             system.translate("la")
+        with pytest.raises(ArgumentError, match="nbest: expected a whole number from 0, got -1"):
+            list(system.translate(["la"], nbest=-1))
     assert [each.text for each in found] == expected
     assert found[0].words == tuple(expected[0].split())
     assert found[0].confidence is None
