@@ -31,7 +31,8 @@ class Work(Protocol[_Item, _Result]):
         """Load everything the work needs, and return a function that maps an item to its result.
 
         Each worker calls it once. The result must depend only on the item. Threads compute several
-        items at the same time. If the work has a method ``in_folders()``, which returns a copy with
+        items at the same time. The engine ``here`` calls the function's method ``close()`` at the
+        end, if it has one. If the work has a method ``in_folders()``, which returns a copy with
         absolute paths, workers on other machines load this copy.
         """
         ...
@@ -139,6 +140,8 @@ class ThreadPool(WorkerPool[Item, Result]):
         # threads, it cannot join itself.
         with contextlib.suppress(RuntimeError):  # cannot join current thread
             self._threads.shutdown(cancel_futures=True)
+        if (close := getattr(self._compute, "close", None)) is not None:
+            close()
 
     def submit(self, item: Item) -> Future[Result]:
         return self._threads.submit(self._compute, item)

@@ -39,6 +39,7 @@ class ListScorer:
 
     :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
     :param words: whether the scores of single words are needed, which disables the cache.
+    :param sets_threads: see `Scorer`.
     :ivar added: the columns that are added, in order.
     :ivar checkpoints: the trained models among the columns.
     """
@@ -49,6 +50,7 @@ class ListScorer:
     _: KW_ONLY
     of_phrases: bool = False
     words: bool = False
+    sets_threads: bool = True
 
     def __post_init__(self) -> None:
         """Check the arguments, and load models and files."""
@@ -104,7 +106,13 @@ class ListScorer:
 
             opened = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)
             cache = self._stack.enter_context(opened)
-        scorer = Scorer(self._loader, self._engine, features=self._features, cache=cache)
+        scorer = Scorer(
+            self._loader,
+            self._engine,
+            features=self._features,
+            cache=cache,
+            sets_threads=self.sets_threads,
+        )
         self._scorer = self._stack.enter_context(scorer)
         return self
 

@@ -149,6 +149,7 @@ class Scorer:
     :param engine: each of its workers has one thread.
     :param cache: stores the values of the features that use a cache.
     :param unit: the noun for an input item in messages.
+    :param sets_threads: whether torch has one thread until the end; otherwise the caller sets it.
     :ivar tallies: the tally of each feature over the lines so far.
     """
 
@@ -160,12 +161,13 @@ class Scorer:
         features: Sequence[Feature] | None = None,
         cache: "ScoreCache | None" = None,
         unit: str = "line",
+        sets_threads: bool = True,
     ) -> None:
         self.features = loader.load() if features is None else features
         fingerprints = tuple(feature.fingerprints for feature in self.features)
         self._work = Scoring(loader, fingerprints, self.features)
         self._cache, self._loader, self._unit = cache, loader, unit
-        self._engine = engine
+        self._engine, self._sets_threads = engine, sets_threads
         kind = loader.device.partition(":")[0]
         sizes = [feature.group_size[kind] for feature in self.features]
         self._group_size = BLOCK_SIZE[kind] if loader.of_phrases else max(sizes, default=1)
@@ -182,7 +184,7 @@ class Scorer:
 
     def __enter__(self) -> Self:
         """Set up torch for this run: one thread per worker, and the requested precision."""
-        if self._loader.models:
+        if self._loader.models and self._sets_threads:
             self._stack.enter_context(torch_threads(1))
         for feature in self.features:
             self._stack.enter_context(feature.computing())

@@ -13,6 +13,7 @@ from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.list_features import Values, WeightedSum
 from moses_integration.nbest import NbestList, parse_nbest
+from phrasescore.devices import torch_threads
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
@@ -116,7 +117,7 @@ class SystemPipeline:
             )
             try:
                 compute = Compute(workers=1, device=work.device)
-                scorer = ListScorer(system.columns, settings, compute)
+                scorer = ListScorer(system.columns, settings, compute, sets_threads=False)
             except ArgumentError as error:
                 raise ConfigError(system.path, "rescore", str(error)) from error
             self._scorer, names = self._stack.enter_context(scorer), scorer.names
@@ -145,8 +146,19 @@ class SystemPipeline:
             weights = system.check_weights(sizes, own, names)
         self.weights: Weights = weights.lists if names else {**own, **weights.search}
 
+    def close(self) -> None:
+        """End the programs among the features."""
+        self._stack.close()
+
     def __call__(self, task: SystemTask) -> SystemOutput:
         """Return the translation of a sentence."""
+        kinds = {column.kind for column in self._system.columns}
+        if not self._system.search.models and "model" not in kinds:
+            return self._translate(task)
+        with torch_threads(1):  # torch has the caller's threads afterwards
+            return self._translate(task)
+
+    def _translate(self, task: SystemTask) -> SystemOutput:
         decoded = task.decoded
         if decoded is None:
             assert self._translator is not None

@@ -154,8 +154,10 @@ class TranslationSystem:
                 raise self._error(problem)
 
     def _error(self, problem: str) -> ConfigError:
-        where = self.weights_path or f"it is missing, and {self.moses_ini} has"
-        return ConfigError(self.path, "weights", f"{where}: {problem}")
+        where = ""
+        if self.weights_path is not None:
+            where = f"{self.weights_path}: "
+        return ConfigError(self.path, "weights", f"{where}{problem}")
 
 
 def read_system(path: StrPath) -> TranslationSystem:

@@ -378,6 +378,7 @@ def test_a_port_in_use_is_refused(server: Server, folder: Path) -> None:
 
 def test_moses_searches_are_refused(folder: Path) -> None:
     (folder / "bin").mkdir()
+    (folder / "bin" / "moses").touch()
     path = folder / "moses.toml"
     path.write_text('moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\n')
     problem = "moses.toml: decoder: serve requires the embedded search: Moses reads a whole text"
