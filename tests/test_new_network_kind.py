@@ -14,6 +14,7 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import kinds
 from phrasescore.settings.compute import Compute
 from tests.command_line import run, succeeded
+from tests.phrasescore.workflows.experiment.tiny_language import INI
 from tests.plugin_site import REPOSITORY
 
 NBEST = """\
@@ -37,21 +38,6 @@ search = { stack = 5 }
 replicas = 1
 [models.bag]
 updates = 20
-"""
-INI = """\
-[feature]
-UnknownWordPenalty
-WordPenalty
-PhraseDictionaryMemory name=TM0 num-features=1 path=table
-Distortion
-KENLM name=LM0 factor=0 path=lm.arpa
-[distortion-limit]
-2
-[weight]
-WordPenalty0= -0.1
-TM0= 1
-Distortion0= 0.1
-LM0= 0.1
 """
 LM = """\
 \\data\\

@@ -42,7 +42,7 @@ class _Group(NamedTuple):
 class SentenceTables:
     """Makes the options for any sentence, under one set of weights.
 
-    The options are those of `phrasescore.decode`, which reads the tables for a whole text.
+    `phrasescore.decode` reads the tables for a whole text, and makes the same options.
 
     :param aligned: whether the affiliations of the words are needed.
     :param other_language_weight: see `OptionTable`.

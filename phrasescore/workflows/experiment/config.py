@@ -154,7 +154,7 @@ class Experiment:
     features: dict[str, ColumnSpec]  # programs and CTranslate2 models
     tuning: Tuning
     systems: tuple[System, ...]  # the first system is the baseline
-    text: TextProcessing | None = None  # for the systems' files; None for that of moses.ini
+    text: TextProcessing | None = None  # for system.toml; None if moses.ini records it
 
 
 def read_experiment(path: str, text: str | None = None) -> Experiment:

@@ -16,8 +16,7 @@ from phrasescore.workflows.translation.translate import SystemTranslator
 class Decoder(SystemTranslator):
     """The embedded search with the model of a moses.ini, which is loaded at once.
 
-    It translates words. Its translations are those of `decode`, or with ``columns`` those of
-    `decode`, `rescore` and `rerank`.
+    It translates words as `decode` does; with ``columns``, as `decode`, `rescore` and `rerank` do.
 
     :param moses_ini: relative paths in it start at its folder.
     :param weights: weights that replace those in the moses.ini; with ``columns``, all weights.

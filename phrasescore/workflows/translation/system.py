@@ -137,7 +137,7 @@ class TranslationSystem:
         self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added] if added else [])
         for name, values in search.items():
             base = name.partition("_")[0]
-            if base not in sizes:
+            if base not in sizes and any(values):
                 raise self._error(f"there is a weight for {name}, a feature that the search lacks")
             if base == name and len(values) != sizes[name]:
                 problem = f"expected {sizes[name]} weights for {name}, found {len(values)}"
@@ -148,7 +148,8 @@ class TranslationSystem:
         for name in needed:
             if name not in weights:
                 raise self._error(f"no weight for {name}, a feature of the n-best lists")
-        for name in weights:
+        # As in `decode`, a feature with weight 0 may be missing.
+        for name in filter(lambda name: any(weights[name]), weights):
             if name.partition("_")[0] not in known:
                 problem = f"there is a weight for {name}, a feature that the n-best lists lack"
                 raise self._error(problem)

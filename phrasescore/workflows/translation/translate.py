@@ -287,7 +287,7 @@ def translate(
     """Translate a text with a whole system: search, rescoring and reranking.
 
     The output has one line per line of the text, in order. A stream is translated line by line, as
-    it is read. The translations are those of `decode`, `rescore` and `rerank`.
+    it is read. `decode`, `rescore` and `rerank` give the same translations.
 
     :param system: the file ``system.toml``, which an experiment writes for each of its rows.
     :param nbest: the file for n-best lists in Moses' format, with all features and the best

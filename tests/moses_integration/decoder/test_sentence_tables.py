@@ -1,4 +1,4 @@
-"""Options of sentences that are not known in advance are those of a table read for the text."""
+"""Sentences that are not known in advance get the same options as a whole text."""
 
 import random
 from pathlib import Path

@@ -134,6 +134,15 @@ def test_a_moses_ini_alone_is_a_system(folder: Path) -> None:
         assert found.hypotheses == expected.hypotheses[:3]
 
 
+def test_a_feature_with_weight_0_may_be_one_that_the_search_lacks(folder: Path) -> None:
+    text = INI.replace("Distortion\n", "Distortion\nNeuralLM name=NLM0 path=none\n")
+    (folder / "moses.ini").write_text(f"{text}NLM0= 0\n")
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    result = run("translate", "plain.toml", "source", "--workers", "1")
+    decoded = run("decode", "source", "--config", "moses.ini", "--processes", "1")
+    assert (result.exit_code, result.stdout) == (0, decoded.stdout)
+
+
 def test_paths_do_not_depend_on_the_working_folder(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,4 +1,4 @@
-"""Language models: their scores are those of their own toolkit, and of numpy.
+"""Language models score as their own toolkit and numpy do.
 
 The expected numbers are from transformers 5.24.0 and torch 2.13.0: ``GPT2LMHeadModel`` with the
 weights of `TinyGenerator`, saved, and converted by ct2-transformers-converter 4.8.5 (its model.bin
