@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count
@@ -47,6 +47,7 @@ def build(source: str, target: str, output: str, **given: Any) -> None:
     done = run(source, target, output, **grouped(run, given), progress=show_progress)
     pairs = format_count(done.pairs, "phrase pairs")
     _logger.info("%s: %s, %s", output, format_count(done.sentences, "sentence pairs"), pairs)
+    next_step.suggest()
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
@@ -75,3 +76,4 @@ def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
     done = run(texts, output, **grouped(run, given), progress=show_progress)
     ngrams = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(done.ngrams, start=1))
     _logger.info("build-lm: %s; %s", format_count(done.lines, "lines"), ngrams)
+    next_step.suggest()

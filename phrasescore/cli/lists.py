@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.declaration import grouped
@@ -40,6 +40,7 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     if done.left_out:
         text = "features omitted, as the first file lacks them: %s; rescore adds them to all files"
         _logger.info(text, ", ".join(done.left_out))
+    next_step.suggest()
 
 
 @options.verb()
@@ -68,3 +69,4 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:
         _logger.info("features without weights: %s", ", ".join(done.unweighted))
+    next_step.suggest()

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import columns, options
+from phrasescore.cli import columns, next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
@@ -56,6 +56,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
         _logger.info("%s lines have a source that occurs in the texts", counts)
     for summary in done.columns:
         _logger.info("%s", summary)
+    next_step.suggest()
 
 
 @options.verb(columns.OrderedColumns)
@@ -88,6 +89,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     done = run(nbest, source, specs, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
+    next_step.suggest()
 
 
 @options.verb(columns.OrderedColumns)
@@ -117,3 +119,4 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **given:
     done = run(source, target, specs, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
+    next_step.suggest()

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import show_controls
@@ -41,6 +41,7 @@ def evaluate(**given: Any) -> None:
     from phrasescore.workflows.evaluate import evaluate as run
 
     run(**grouped(run, given), progress=show_progress)
+    next_step.suggest()
 
 
 @options.verb()
@@ -112,3 +113,4 @@ def select(text: str, output: str, **given: Any) -> None:
     if done.highest_difference is not None:
         kept += f"; differences up to {done.highest_difference:.4f}"
     _logger.info("%s", kept)
+    next_step.suggest()

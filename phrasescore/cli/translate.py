@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import columns, options
+from phrasescore.cli import columns, next_step, options
 from phrasescore.cli.options import FILE_NAME, heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
@@ -94,6 +94,7 @@ def decode(**given: Any) -> None:
         raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     search = take(SearchSettings, given)
     run(**given, search=search, engine=engine, progress=show_progress)
+    next_step.suggest()
 
 
 @options.verb()
@@ -128,6 +129,7 @@ def translate(**given: Any) -> None:
 
     compute = take(Compute, given)
     run(**given, compute=compute, progress=show_progress)
+    next_step.suggest()
 
 
 @options.verb()
@@ -189,6 +191,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
         options.refuse_others(ctx, {*_FOREIGN, "ctranslate2"}, "cannot be used with --ctranslate2")
         own = grouped(generate_foreign, only(given, _FOREIGN))
         generate_foreign(**own, text=text, progress=show_progress)
+        next_step.suggest()
         return
     columns.refuse_foreign_text(ctx, "truecase_model")
     if given["augment"] is None:
@@ -196,6 +199,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
 
         options.refuse_others(ctx, {*_TRANSLATING, "augment"}, "can only be used with --augment")
         run(**grouped(run, only(given, _TRANSLATING)), progress=show_progress)
+        next_step.suggest()
         return
     from phrasescore.workflows.augment import augment
 
@@ -203,6 +207,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     own = grouped(augment, only(given, _AUGMENTING))
     done = augment(given["augment"], **own, progress=show_progress)
     _logger.info("%s", done.summary())
+    next_step.suggest()
 
 
 @options.verb()
@@ -231,3 +236,4 @@ def segment(source: str, model: str, output: str, **given: Any) -> None:
 
     done = run(source, model, output, **grouped(run, given), progress=show_progress)
     _logger.info("segment: %s", done.work.summary())
+    next_step.suggest()

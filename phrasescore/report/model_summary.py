@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.io.text_table import text_table
-from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint, stop_text
 from phrasescore.vocabulary import Vocabulary
 
 _MAX_POINTS = 20  # maximum number of evenly spaced curve points in the text
@@ -168,5 +168,5 @@ def _trained(model: Checkpoint) -> str:
     record = model.record
     return (
         f"{record.updates:,} updates, {record.epochs:.2f} epochs, {record.minutes:.1f} minutes on "
-        f"{record.device}, seed {record.seed}; stopped by {record.stopped_by}"
+        f"{record.device}, seed {record.seed}; {stop_text(record.stopped_by)}"
     )

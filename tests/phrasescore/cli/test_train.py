@@ -52,7 +52,7 @@ def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
     result = succeeded(train(table, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
     assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
-    assert "model: stopped by updates; validation perplexity" in result.stderr
+    assert "model: limit of updates reached; validation perplexity" in result.stderr
     assert names(tmp_path) == ["model", "table"]
     checkpoint = load_checkpoint(tmp_path / "model")
     assert checkpoint.record.updates == 20

@@ -31,7 +31,7 @@ def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
     assert done.stdout == ""
     assert "40 lists, 200 hypotheses; 4 lists held out; TranslationModel0_1 with the" in done.stderr
     assert "update 0, 0.0 minutes: loss 0.000, expected BLEU " in done.stderr
-    assert "model: stopped by updates; expected BLEU " in done.stderr
+    assert "model: limit of updates reached; expected BLEU " in done.stderr
     assert names(tmp_path) == sorted([*before, "model"])
     shown = run("show", tmp_path / "model").stdout
     start = load_checkpoint(task.model).fingerprint

@@ -51,7 +51,7 @@ def test_parallel_text_becomes_a_model(text: tuple[Path, Path], tmp_path: Path) 
     result = succeeded(train("lstm", *text, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
     assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
-    assert "model: stopped by updates; validation perplexity" in result.stderr
+    assert "model: limit of updates reached; validation perplexity" in result.stderr
     assert names(tmp_path) == ["model", "train.en", "train.fr"]
     checkpoint = load_checkpoint(tmp_path / "model")
     assert isinstance(checkpoint.model, LstmNetwork)
