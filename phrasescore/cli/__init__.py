@@ -29,6 +29,7 @@ import click
 
 from phrasescore import errors
 from phrasescore.cli import options
+from phrasescore.cli.messages import StderrHandler, say, show_error
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -74,6 +75,13 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn its exceptions into one line on stderr and an exit code."""
+        try:
+            return self._invoke(ctx)
+        except click.ClickException as error:
+            show_error(error)
+            ctx.exit(error.exit_code)
+
+    def _invoke(self, ctx: click.Context) -> object:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # As on stderr: a letter that the locale cannot encode must not end the command.
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -88,14 +96,14 @@ class VerbGroup(click.Group):
                 context = click.Context(self._verb(ctx), ctx, ctx.invoked_subcommand)
                 raise click.UsageError(errors.show_controls(problem), context) from error
             if isinstance(error, errors.StoppedError):
-                _say(f"phrasescore: {problem}")
+                say(problem)
                 ctx.exit(128 + error.signal)
             raise click.ClickException(_one_line(problem)) from error
         except KeyboardInterrupt:
-            _say("phrasescore: interrupted")
+            say("interrupted")
             ctx.exit(INTERRUPTED)
         except EndedBySignal as ended:
-            _say(f"phrasescore: ended by {signal.Signals(ended.number).name}")
+            say(f"ended by {signal.Signals(ended.number).name}")
             ctx.exit(128 + ended.number)
         except BrokenPipeError:
             _discard_stdout()
@@ -152,17 +160,6 @@ def _discard_stdout() -> None:
     os.close(nowhere)
 
 
-class _StderrHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        with show_progress.without_bars():
-            _say(f"phrasescore: {level}{self.format(record)}")
-
-
-def _say(line: str) -> None:
-    click.echo(errors.show_controls(line), err=True)
-
-
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", message="phrasescore %(version)s")
 @options.verbosity
@@ -176,4 +173,4 @@ def main() -> None:
 
 for _name in options.LOGGERS:
     logging.getLogger(_name).setLevel(logging.INFO)
-    logging.getLogger(_name).addHandler(_StderrHandler())
+    logging.getLogger(_name).addHandler(StderrHandler())

@@ -6,8 +6,8 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
-from phrasescore.errors import show_controls
 from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
 
@@ -70,9 +70,9 @@ def experiment(
             (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
             for number, step in enumerate(plan_experiment(config, output), start=1)
         ]
-        click.echo(show_controls("\n".join(text_table(rows, "rl"))))
+        print_text("\n".join(text_table(rows, "rl")))
     else:
-        click.echo(show_controls(to_text(run_experiment(config, output))), nl=False)
+        print_text(to_text(run_experiment(config, output)))
 
 
 @options.verb()
@@ -98,4 +98,4 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
-    click.echo(show_controls("\n".join(lines)))
+    print_text("\n".join(lines))

@@ -2,16 +2,14 @@
 
 from typing import Any
 
-import click
-
 from phrasescore.cli import options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
-from phrasescore.errors import show_controls
 
 
 def _print(found: Any, report_format: str) -> None:
-    click.echo(show_controls(found.to_json() if report_format == "json" else found.to_text()))
+    print_text(found.to_json() if report_format == "json" else found.to_text())
 
 
 @options.verb()

@@ -7,9 +7,9 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
-from phrasescore.errors import show_controls
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Evaluating, Selecting
@@ -78,7 +78,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     if report_format == "json":
         click.echo(json.dumps([text.to_dict() for text in figures], indent=1))
     else:
-        click.echo(show_controls("\n\n".join(text.to_text() for text in figures)))
+        print_text("\n\n".join(text.to_text() for text in figures))
 
 
 @options.verb()

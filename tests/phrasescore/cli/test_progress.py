@@ -1,16 +1,10 @@
 """Progress as it is shown, with a clock and a terminal that the test holds in its hands."""
 
-import contextlib
-import fcntl
 import gzip
 import io
 import logging
-import os
-import pty
 import random
 import re
-import struct
-import termios
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +12,11 @@ from typing import TextIO
 
 import pytest
 
-from phrasescore.cli import _StderrHandler
+from phrasescore.cli.messages import StderrHandler
 from phrasescore.cli.progress import ProgressDisplay, show_progress
 from phrasescore.io.text import read_lines
 from phrasescore.progress import Meter, Progress
+from tests.terminal import drawn
 
 
 class Clock:
@@ -123,19 +118,6 @@ def test_work_that_begins_after_its_preparation_has_a_rate_without_it(
     assert caplog.messages == ["train: 20 updates in 10.0 s (2 updates/s)"]
 
 
-def drawn_in_80_columns(act: Callable[[TextIO], None]) -> str:
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    with os.fdopen(follower, "w") as stream:
-        act(stream)
-    data = b""
-    with contextlib.suppress(OSError):  # EIO: all is read, and nobody writes any more
-        while True:  # One read may return only the first of several writes.
-            data += os.read(leader, 1 << 16)
-    os.close(leader)
-    return data.decode()
-
-
 def test_the_time_left_is_seen_in_80_columns() -> None:
     def act(stream: TextIO) -> None:
         clock = Clock()
@@ -147,7 +129,7 @@ def test_the_time_left_is_seen_in_80_columns() -> None:
             show(Progress("train attention", "updates", 1000 * done, 10_000, note=note))
         show.close()
 
-    lines = drawn_in_80_columns(act).split("\r")
+    lines = drawn(act).split("\r")
     assert max(map(len, lines)) <= 80
     assert any(re.match(r"train attention:  20%, 00:0\d left \|", line) for line in lines)
 
@@ -160,9 +142,9 @@ def test_a_message_takes_the_bar_away_and_brings_it_back() -> None:
             stream.write("phrasescore: update 10: validation perplexity 8.008\n")
         show.close()
 
-    drawn = drawn_in_80_columns(act)
-    assert "\rphrasescore: update 10: validation perplexity 8.008\r\n" in drawn
-    assert "show:   0%" in drawn.rpartition("8.008")[2]
+    shown = drawn(act)
+    assert "\rphrasescore: update 10: validation perplexity 8.008\r\n" in shown
+    assert "show:   0%" in shown.rpartition("8.008")[2]
 
 
 def test_the_logged_message_of_a_command_is_not_glued_to_a_bar(
@@ -171,12 +153,12 @@ def test_the_logged_message_of_a_command_is_not_glued_to_a_bar(
     def act(stream: TextIO) -> None:
         monkeypatch.setattr("sys.stderr", stream)
         show_progress(Progress("show", "lines", 0, 4))
-        _StderrHandler().emit(
+        StderrHandler().emit(
             logging.makeLogRecord({"msg": "perplexity 8.008", "levelno": logging.INFO})
         )
         show_progress.close()
 
-    assert "\rphrasescore: perplexity 8.008\r\n" in drawn_in_80_columns(act)
+    assert "\rphrasescore: perplexity 8.008\r\n" in drawn(act)
 
 
 @pytest.mark.parametrize("name", ["table", "table.gz"])
