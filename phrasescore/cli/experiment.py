@@ -1,11 +1,12 @@
 """``phrasescore experiment`` and ``init``: a table of systems, trained, tuned and measured."""
 
+import os
 from functools import partial
 from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.progress import format_duration
@@ -53,7 +54,7 @@ def experiment(
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
-    from phrasescore.workflows.experiment.table import to_text
+    from phrasescore.workflows.experiment.table import TABLE_FILES, to_text
 
     if export:
         options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "cannot be used with --export")
@@ -72,7 +73,11 @@ def experiment(
         ]
         print_text("\n".join(text_table(rows, "rl")))
     else:
-        print_text(to_text(run_experiment(config, output)))
+        table = run_experiment(config, output)
+        best = table.best
+        print_text(to_text(table), bold=() if best is None else {best + 1})
+        row = table.rows[best or 0]
+        next_step.suggest(output=os.path.join(output, TABLE_FILES[-1]), row=row)
 
 
 @options.verb()
@@ -99,3 +104,4 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
     print_text("\n".join(lines))
+    next_step.suggest()

@@ -180,10 +180,11 @@ def _after_init(given: Given) -> Step:
 
 
 def _after_experiment(given: Given) -> Step | None:
-    if given["system"] is None:
+    row = given["row"]
+    if not row.system:
         return None
-    return f"translate with the best system on dev ({given['best']})", [
-        _ours("translate", given["system"], "TEXT", "-o", "TRANSLATIONS")
+    return f"translate with {row.name}", [
+        _ours("translate", os.path.relpath(row.system), "TEXT", "-o", "TRANSLATIONS")
     ]
 
 

@@ -14,7 +14,7 @@ class Verdict:
     is_bad: bool = False
 
 
-# Held-out perplexities, and the BLEU that the networks gained on the test set of docs/results.md, in
+# Held-out perplexities of networks, and their gains in BLEU on the test set of docs/results.md, in
 # ascending order of perplexity; per word, or per piece if the network predicts pieces of words.
 # Kinds are absent whose networks were measured only together with others.
 _GAINS: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {
@@ -72,14 +72,17 @@ def _value(point: CurvePoint) -> float:
 
 def _compare(kind: str, perplexity: float, known: Sequence[tuple[float, float]]) -> Verdict:
     """Compare a perplexity with the networks whose gains are known."""
-    worse = [(other, gain) for other, gain in known if other >= perplexity]
-    example = f"on image captions, English to French, networks of the kind {kind}"
-    if worse and worse[0][1] > 0:
-        other, gain = worse[0]
-        return Verdict(f"enough to help: {example} gained {gain:g} BLEU with a perplexity of {other:g}")
-    gains = ", ".join(f"{gain:+g} BLEU with a perplexity of {other:g}" for other, gain in known[-2:])
+    worse = [pair for pair in known if pair[0] >= perplexity]
+    is_better = bool(worse) and worse[0][1] > 0
+    gains = " and ".join(
+        f"{'gained' if gain > 0 else 'lost'} {abs(gain):g} BLEU with a perplexity of {other:g}"
+        for other, gain in (worse[:1] if is_better else known[-2:])
+    )
+    example = f"on image captions, English to French, networks of the kind {kind} {gains}"
+    if is_better:
+        return Verdict(f"what to expect: {example}")
     if worse:
-        return Verdict(f"perhaps too little to help: {example} had {gains}; train longer")
+        return Verdict(f"perhaps too little to help: {example}; train longer")
     if known[-1][1] < 0:
-        return Verdict(f"too little to help: {example} had {gains}; train longer", is_bad=True)
-    return Verdict(f"expect less than this: {example} had {gains}; train longer")
+        return Verdict(f"too little to help: {example}; train longer", is_bad=True)
+    return Verdict(f"expect less than this: {example}; train longer")

@@ -49,6 +49,7 @@ class SystemRow:
     # Tuning rounds per replica, such as "4, 6+"; + means that the limit ended tuning.
     rounds: str = ""
     remarks: tuple[str, ...] = ()
+    system: str = ""  # the system.toml of its best run on dev; "" before tuning
 
     @property
     def shown_name(self) -> str:
@@ -66,6 +67,16 @@ class ExperimentTable:
     steps: tuple[str, ...]  # the commands with their times in seconds, for the HTML file
     warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
     metric: TableMetric = "bleu"
+
+    @property
+    def best(self) -> int | None:
+        """The index of the row that is best on dev; None if fewer than two rows are measured."""
+        scores = [
+            (row.cells[self.texts[0]].mean, -index)
+            for index, row in enumerate(self.rows)
+            if self.texts[0] in row.cells
+        ]
+        return -max(scores)[1] if len(scores) > 1 else None
 
     def __repr__(self) -> str:
         """Return the table as text."""
@@ -140,7 +151,9 @@ def _row(
         remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
         for remark, count in counts.items()
     )
-    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks))
+    best = max(done, key=lambda pair: pair[1].reached, default=None)
+    system = "" if best is None else str(best[0].system_file)
+    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks), system)
 
 
 def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
@@ -164,7 +177,9 @@ def to_text(table: ExperimentTable) -> str:
     rows = [
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
-    heads = ["", *table.texts, "rounds"]
+    for index, row in enumerate(rows):
+        row.append(f"best on {table.texts[0]}" if index == table.best else "")
+    heads = ["", *table.texts, "rounds", ""]
     return "\n".join([*text_table([heads, *rows], "l"), "", *table.notes]) + "\n"
 
 

@@ -237,8 +237,8 @@ def _replicate(
         if not optimiser.stopped or not runs:
             runs.append(tuned)
             if replicas > 1:
-                scores = 100 * tuned.start_score, 100 * tuned.score
-                _logger.info("seed %d: %s %.2f -> %.2f", number, metric.name, *scores)
+                before, after = 100 * tuned.start_score, 100 * tuned.score
+                _logger.info("seed %d: %s %.2f -> %.2f", number, metric.name, before, after)
         if optimiser.stopped:
             break
     notes = list(dict.fromkeys(note for tuned in runs for note in tuned.notes))
@@ -260,7 +260,7 @@ def _replicate(
     best = max(runs, key=lambda tuned: tuned.score)
     if average_score >= best.start_score:
         return average, tuple(notes), rows
-    notes.append(f"the average is worse than the start: using the best weights, of seed {best.seed}")
+    notes.append(f"the average is worse than the start: using the best, of seed {best.seed}")
     _logger.warning("%s", notes[-1])
     return best.weights, tuple(notes), rows
 

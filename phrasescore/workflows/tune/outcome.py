@@ -24,8 +24,8 @@ from tuning.pool import Pool, Vector
 _logger = logging.getLogger(__name__)
 
 # Tuning on fewer sentences per weight is warned of. In cross-validation on the shipped example, 25
-# per weight, the weights lost 3 BLEU on held-out sentences (docs/tune.md); the usual rule for
-# regression is 10 to 20 observations per coefficient (Harrell, 2015, Regression Modeling Strategies).
+# per weight, the weights lost 3 BLEU on held-out sentences (docs/tune.md). The usual rule for
+# regression is 10 to 20 observations per coefficient (Harrell, 2015, section 4.4).
 _FEW_SENTENCES = 20
 _NEW = "  (new)"
 _NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the lists (0 to 1)

@@ -200,7 +200,9 @@ def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
     assert shown["sizes"].startswith("hidden_size 7, ")
     assert "shortlist of 2 words" in shown["reads"]
     assert "shortlist of 3 words" in shown["predicts"]
-    assert shown["quality"] == "limit of updates reached; validation perplexity 7.250 after update 20"
+    assert (
+        shown["quality"] == "limit of updates reached; validation perplexity 7.250 after update 20"
+    )
     assert model.record.curve == points
     assert "CurvePoint" not in repr(model.record)
 
