@@ -133,17 +133,18 @@ def _after_tune(given: Given) -> Step | None:
         tuned = ("--config", ini) if decoder is None else ("--config", given["moses_ini"], *weights)
         nbest = ("--nbest", *lists, "--distinct") if lists else ()
         decode = _ours("decode", "TEST", *tuned, *flags, *nbest, "-o", "test.out")
-    elif "{nbest}" in decoder:
-        return None  # a decoder whose options are unknown
+    elif "{nbest}" in decoder:  # a decoder whose options are unknown
+        decode = []
     else:
         own = ini or os.path.join(given["folder"], "moses.ini")
         nbest = ("-n-best-list", *lists, "distinct") if lists else ()
         decode = [shlex.split(decoder)[0], "-f", own, "-i", "TEST", *nbest]
-    if not added:
-        return purpose, [decode]
-    rescored = ("rescore", "test.nbest", "--source", "TEST", *added, "-o", "test.rescored")
-    chosen = ("rerank", "test.rescored", *weights, "-o", "test.reranked")
-    return purpose, [decode, _ours(*rescored), _ours(*chosen)]
+    commands = [decode] if decode else []
+    if added:
+        rescored = ("rescore", "test.nbest", "--source", "TEST", *added, "-o", "test.rescored")
+        chosen = ("rerank", "test.rescored", *weights, "-o", "test.reranked")
+        commands += [_ours(*rescored), _ours(*chosen)]
+    return (purpose, commands) if commands else None
 
 
 def _after_translation(given: Given) -> Step | None:

@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 # Tuning on fewer sentences per weight is warned of. In cross-validation on the shipped example, 25
 # per weight, the weights lost 3 BLEU on held-out sentences (docs/tune.md). The usual rule for
 # regression is 10 to 20 observations per coefficient (Harrell, 2015, section 4.4).
-_FEW_SENTENCES = 20
+FEW_SENTENCES = 20
 _NEW = "  (new)"
 _NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the lists (0 to 1)
 
@@ -68,13 +68,13 @@ def write_outputs(
         lines.append(f"  and {format_count(len(features) - len(dense), 'sparse features')}")
     _logger.info("%s", "\n".join(lines))
     number = sum(map(len, dense.values()))
-    if report.sentences < _FEW_SENTENCES * number:
+    if report.sentences < FEW_SENTENCES * number:
         _logger.warning(
             "%s are few to tune %s on: with fewer than %d per weight, part of the gain is "
             "overfitting; use %s or more, or keep some weights with --fix, and measure on other "
             "text",
             *(format_count(report.sentences, "sentences"), format_count(number, "weights")),
-            *(_FEW_SENTENCES, f"{_FEW_SENTENCES * number:,}"),
+            *(FEW_SENTENCES, f"{FEW_SENTENCES * number:,}"),
         )
     _logger.info("%s", report.last_line(), extra={"bold": True})
 

@@ -54,7 +54,7 @@ def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> N
     checkpoint = load_checkpoint(folder)
     for part in [
         "p(source | target)",
-        "hidden_size 4",
+        "hidden_size=4",
         f"parameters   {checkpoint.num_parameters:,}",
         "the target side: shortlist of 2 words, 93.12% of the training data's words",
         "the source side: shortlist of 3 words, 100.00% of the corpus c.fr's words",

@@ -135,7 +135,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
     monkeypatch.setattr(optimiser_module, "load_method", load)
     result = folder.run("-o", "out", "--replicas", "5", "--method", "pro")
     assert result.exit_code == 130
-    assert "2 replicas: mean 100.00 ± 0.00, average of the weights 100.00" in result.stderr
+    assert "2 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00" in result.stderr
 
 
 @pytest.mark.parametrize(
