@@ -36,9 +36,12 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     for path, name, count in zip(lists, done.features, done.hypotheses, strict=True):
         _logger.info("%s: %s hypotheses of %s", name, f"{count:,}", path)
     if done.filled:
-        _logger.info("features filled in where they were missing: %s", ", ".join(done.filled))
+        _logger.info(
+            "hypotheses that lack these features got the decoder's values: %s",
+            ", ".join(done.filled),
+        )
     if done.left_out:
-        text = "features omitted, as the first file lacks them: %s; rescore adds them to all files"
+        text = "left out, because the first file lacks them: %s; rescore adds them to all files"
         _logger.info(text, ", ".join(done.left_out))
     next_step.suggest()
 
@@ -68,5 +71,5 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:
-        _logger.info("features without weights: %s", ", ".join(done.unweighted))
+        _logger.info("ignored features, which have no weight: %s", ", ".join(done.unweighted))
     next_step.suggest()

@@ -22,6 +22,7 @@ _WRITTEN = (
     *("translations", "word_scores", "segments", "explain", "differences", "plot"),
 )
 _DEV = ["--source", "DEV_SOURCE", "--references", "DEV_REFERENCES"]
+_INI = "MOSES_INI"
 _SEARCHED = ("cslm", "joint")  # kinds of networks that the search can use
 
 
@@ -65,7 +66,8 @@ def _is_file(path: str | None) -> bool:
 
 
 def _tune_rounds(ini: str, *more: str) -> list[str]:
-    tuned = ("--moses-ini-out", _tagged(ini, "tuned"), "-o", "weights")
+    new = _tagged("moses.ini" if ini == _INI else ini, "tuned")
+    tuned = ("--moses-ini-out", new, "-o", "weights")
     return _ours("tune", "--decoder", "embedded", "--config", ini, *_DEV, *more, *tuned)
 
 
@@ -73,13 +75,13 @@ def _after_train(given: Given) -> Step:
     kind, model = given["kind"], given["output"]
     if kind in _SEARCHED:
         flags = shlex.join(["--feature", kind, "--model", model])
-        command = _tune_rounds("MOSES_INI", "--decoder-flags", flags)
+        command = _tune_rounds(_INI, "--decoder-flags", flags)
         return "use the network in the search, and find its weight", [command]
     if given["is_of_table"]:
         table = given["inputs"][0] if given["inputs"] else "TABLE"
         table = "TABLE" if table == "-" else table
         beside = str(Path(table).with_name("moses.ini"))
-        ini = beside if os.path.isfile(beside) else "MOSES_INI"
+        ini = beside if os.path.isfile(beside) else _INI
         tag = Path(model).name
         new = _tagged("moses.ini", tag)
         command = _ours("annotate", table, "--model", model, "-o", _tagged(table, tag))
@@ -101,10 +103,10 @@ def _after_rescore(given: Given) -> Step | None:
     lists = given["output"]
     if not _is_file(lists):
         return None
-    first = ("--references", "REFERENCES", "--moses-ini", "MOSES_INI", "-o", "weights")
+    first = ("--references", "REFERENCES", "--moses-ini", _INI, "-o", "weights")
     return "find weights on the lists of a development text, or use them to choose translations", [
         _ours("tune", lists, *first),
-        _ours("rerank", lists, "--weights", "weights", "-o", _tagged(lists, "reranked")),
+        _ours("rerank", lists, "--weights", "weights", "-o", "translations"),
     ]
 
 

@@ -111,6 +111,6 @@ def select(text: str, output: str, **given: Any) -> None:
     done = run(text, output, **grouped(run, given), progress=show_progress)
     kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
     if done.highest_difference is not None:
-        kept += f"; differences up to {done.highest_difference:.4f}"
+        kept += f", whose cross-entropy differences are at most {done.highest_difference:.4f}"
     _logger.info("%s", kept)
     next_step.suggest()

@@ -118,7 +118,7 @@ class PairRun(TrainingRun):
             target_shortlist_from=pairs.target_shortlist_from,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
-        reads = f"reads {pairs.source_coverage:.2%}, " if config.network.reads_source else ""
+        reads = f"{pairs.source_coverage:.2%} of the words read and "
         description = [
             f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
             f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
@@ -126,7 +126,8 @@ class PairRun(TrainingRun):
             if pairs.too_long
             else "",
             f"{num_held_out:,} held out",
-            f"coverage: {reads}predicts {pairs.target_coverage:.2%}",
+            f"the shortlists have {reads * config.network.reads_source}"
+            f"{pairs.target_coverage:.2%} of the words predicted",
         ]
         return Task(
             Checkpoint(network, config, *vocabularies, record),

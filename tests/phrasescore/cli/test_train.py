@@ -132,7 +132,7 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
         (["--config=none.toml"], 1, "none.toml: cannot be read"),
         (["--source-corpus=a", "--source-vocabulary=b"], 2, "cannot be combined"),
         (["--source-corpus=none.fr"], 1, "none.fr"),
-        (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
+        (["--minutes=-1"], 1, "--minutes: must be at least 0, got -1.0"),
         (["-o", "."], 1, ".: expected the name of a folder for the model"),
         (["-o", "-"], 1, "-: expected the name of a folder for the model"),
         (["-o", "m", "-", "--source-corpus=-"], 2, "two files cannot share stdin"),

@@ -105,7 +105,7 @@ main()
     resumed = succeeded(
         train("lstm", *text, "-o", tmp_path / "killed", "--resume", "--threads=1", "--device=cpu")
     )
-    assert "from update 21" in resumed.stderr
+    assert "continuing after update 21" in resumed.stderr
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "killed")]
     assert weights[0] == weights[1]
 

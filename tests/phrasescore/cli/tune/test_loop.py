@@ -108,7 +108,7 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
 def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
     (folder.path / "start").write_text("Good0= 0.25\n")
     result = succeeded(folder.run("--weights", "start", "--iterations", "1"))
-    assert "warning: the weights are still the start weights" in result.stderr
+    assert "warning: the result is the start weights: new weights" in result.stderr
     assert load_weights("work/run1.weights").lists == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
 
