@@ -118,7 +118,9 @@ class PairRun(TrainingRun):
             target_shortlist_from=pairs.target_shortlist_from,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
-        reads = f"{pairs.source_coverage:.2%} of the words read and "
+        shares = f"{pairs.target_coverage:.2%} of the words predicted"
+        if config.network.reads_source:
+            shares = f"{pairs.source_coverage:.2%} of the words read and {shares}"
         description = [
             f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
             f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
@@ -126,8 +128,7 @@ class PairRun(TrainingRun):
             if pairs.too_long
             else "",
             f"{num_held_out:,} held out",
-            f"the shortlists have {reads * config.network.reads_source}"
-            f"{pairs.target_coverage:.2%} of the words predicted",
+            f"the shortlists have {shares}",
         ]
         return Task(
             Checkpoint(network, config, *vocabularies, record),

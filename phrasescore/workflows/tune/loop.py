@@ -291,8 +291,8 @@ class _LoopRun:
         _logger.info(text, count, self.result.reason, best.number)
         if settings.iterations == 1 and not added:
             _logger.warning(
-                "the result is the start weights: new weights are only tried in the next round; use "
-                "--iterations 2 or more"
+                "the result is the start weights: new weights are only tried in the next round; "
+                "use --iterations 2 or more"
             )
 
     def _keep_round(self, result: LoopResult) -> None:
