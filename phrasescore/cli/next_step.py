@@ -18,7 +18,7 @@ Given = dict[str, Any]  # a verb's parameters, and facts about its run
 Step = tuple[str, list[list[str]]]  # the purpose of the next step, and its commands
 
 _WRITTEN = (
-    *("output", "target_output", "nbest", "moses_ini_out", "report", "features_out"),
+    *("output", "target_output", "moses_ini_out", "report", "features_out"),
     *("translations", "word_scores", "segments", "explain", "differences", "plot"),
 )
 _DEV = ["--source", "DEV_SOURCE", "--references", "DEV_REFERENCES"]
@@ -33,8 +33,9 @@ def suggest(**facts: Any) -> None:
     """
     context = click.get_current_context()
     given: Given = {**context.params, **facts}
-    values = (given.get(name) for name in _WRITTEN)
-    names = [value[0] if isinstance(value, tuple) else value for value in values]
+    names = [given.get(name) for name in _WRITTEN]
+    if isinstance(lists := given.get("nbest"), tuple):  # the option FILE N, and no argument
+        names.append(lists[0])
     files = [shlex.quote(str(name)) for name in names if name not in (None, "-")]
     if not files:
         return  # the result is on stdout, where data is all that is wanted

@@ -148,7 +148,7 @@ def stop_text(stopped_by: str) -> str:
     if stopped_by == "patience":
         return "the held-out quality no longer improved (patience)"
     limits = {"minutes": "time limit", "updates": "limit of updates", "epochs": "limit of epochs"}
-    return f"{limits[stopped_by]} reached" if stopped_by in limits else f"ended by {stopped_by}"
+    return f"{limits[stopped_by]} reached" if stopped_by in limits else f"stopped by {stopped_by}"
 
 
 @dataclass(frozen=True)

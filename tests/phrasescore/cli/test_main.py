@@ -306,7 +306,8 @@ def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
     result = run("show", tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}: expected a model or a phrase table, found a folder\n"
+        f"Error: {tmp_path}: expected the folder of a model, of build or of an experiment, found "
+        "none of their files\n"
     )
 
 

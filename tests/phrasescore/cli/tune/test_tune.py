@@ -204,6 +204,7 @@ def test_replicas_are_reported_with_their_spread_and_averaged(folder: TuneFolder
     result = succeeded(folder.run(*options, "--format", "json"))
     line = "3 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00"
     assert f"phrasescore: {line}\n" in result.stderr
+    assert "phrasescore: seed 4: BLEU 66.87 -> 100.00\n" in result.stderr
     for name, values in load_weights("out").lists.items():
         mean = sum(weights[name][0] for weights in single) / 3
         assert values[0] == pytest.approx(mean)
@@ -244,3 +245,25 @@ def test_real_files_of_the_extractor_reach_more_than_mosess_mert(
     start = ["--ifile", str(files / "init.default.opt"), "-o", str(tmp_path / "out")]
     result = succeeded(run("tune", *extracted, *start))
     assert float(tuned_scores(result).split()[-1]) >= 56.95
+
+
+def test_few_sentences_are_warned_of(folder: TuneFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 20)
+    assert (
+        "warning: 3 sentences are few to tune 4 weights on: with fewer than 20 per weight, part of "
+        "the gain is overfitting; use 80 or more, "
+    ) in folder.run("-o", "out").stderr
+    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 0.75)  # 3 of 4
+    assert "warning" not in folder.run("-o", "out").stderr
+
+
+def test_the_new_weights_are_a_table(folder: TuneFolder) -> None:
+    result = succeeded(folder.run("-o", "out"))
+    weights = load_weights("out").lists
+    lines = result.stderr.partition("phrasescore: new weights:\n")[2].splitlines()[:3]
+    rows = [line.split() for line in lines]
+    assert [row[0] for row in rows] == list(weights) == ["LM0", "TM0", "RNN0"]
+    for name, *cells in rows:
+        shown = [float(cell) for cell in cells if cell != "(new)"]
+        assert shown == pytest.approx(list(weights[name]), rel=1e-3)
+    assert ["(new)" in row for row in rows] == [False, False, True]
