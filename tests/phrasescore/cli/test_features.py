@@ -225,7 +225,7 @@ def test_all_names_are_listed_with_where_they_are_from(site: Path) -> None:
     assert ["copied_words", "lists, tables", about] in sections[outside]
     assert ["uneven_brackets", "lists"] in [row[:2] for row in sections[outside]]
     metrics = sections["Metrics of outside-feature 1.0.0:"]
-    assert [row[:2] for row in metrics] == [["word_f", "tune, evaluate, rerank"]]
+    assert ["word_f", "tune, evaluate, rerank"] in [row[:2] for row in metrics]
     ours = {row[0]: row[1:] for row in sections[f"Features of phrasescore {__version__}:"]}
     assert ours["target_length"][0] == "lists"
     assert ours["unknown_words"][1].endswith("shortlists. Needs --model.")
