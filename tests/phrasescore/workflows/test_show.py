@@ -39,7 +39,8 @@ def test_an_experiment_has_its_table_and_systems(tmp_path: Path) -> None:
     done = {"begun": "x", "done": "x", "seconds": 60.0}
     steps = {"tune": done, "decode": {"begun": "y"}}
     (tmp_path / "steps.json").write_text(json.dumps({"format": FORMAT, "steps": steps, "files": {}}))
-    assert _rows(succeeded(run("show", tmp_path)).stdout) == {"steps done": "1 of 2 begun, in 1:00"}
+    rows = _rows(succeeded(run("show", tmp_path)).stdout)
+    assert rows == {"steps done": "1 of 2 begun, in 1:00"}
     (tmp_path / "table.txt").write_text("      dev\n+RNN  9.9\n")
     system = tmp_path / "systems" / "+RNN" / "seed1" / "system.toml"
     system.parent.mkdir(parents=True)

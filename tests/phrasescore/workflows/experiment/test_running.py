@@ -203,7 +203,7 @@ def _interrupt(_number: int, _frame: object) -> None:
 def test_each_step_is_said_with_its_time_and_what_is_left(
     steps: Steps, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with caplog.at_level(logging.DEBUG):
+    with caplog.at_level(logging.DEBUG, logger="phrasescore"):
         steps.run()
     first, took = steps.said[:2]
     assert first == "step 1 of 3: a"
