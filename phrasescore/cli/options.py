@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
@@ -10,6 +11,7 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import ReportFormat
+from phrasescore.cli.progress import show_progress
 from phrasescore.settings.declaration import Setting, Settings, settings_of
 
 LOGGERS = ("phrasescore", "moses_integration", "tuning")  # the packages whose messages are shown
@@ -54,6 +56,12 @@ class SubjectOption(click.Option):
 
 class Verb(click.Command):
     """A command whose help has a section for each subject, in the order of `SUBJECTS`."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; without bars if it writes data to the terminal."""
+        to_terminal = sys.stdout is not None and sys.stdout.isatty()
+        show_progress.no_bars = to_terminal and ctx.params.get("output") == "-"
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section per subject; click's own ``--help`` is in the last one."""
