@@ -15,7 +15,9 @@ _OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
 
 
-@options.verb()
+@options.verb(
+    "Train, tune and compare systems in one table", "experiment experiment.toml -o results"
+)
 @options.argument("config", metavar="CONFIG")
 @heading("Output")
 @options.file(
@@ -75,7 +77,11 @@ def experiment(
         print_text(to_text(run_experiment(config, output)))
 
 
-@options.verb()
+@options.verb(
+    "Plan an experiment for a system and its texts",
+    "init system/moses.ini --train train.fr train.en --dev dev.fr dev.en --test test.fr test.en "
+    "-o experiment.toml",
+)
 @options.argument("moses_ini", metavar="MOSES_INI")
 @heading("Input")
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")

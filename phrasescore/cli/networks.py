@@ -29,7 +29,10 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@options.verb()
+@options.verb(
+    "Train a network on text or on a phrase table",
+    "train lstm train.fr train.en --minutes 60 -o model",
+)
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @heading("Output")
@@ -55,7 +58,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)
 @options.of(UnfinishedRun)
-@heading("Speed")
+@heading("Devices and speed")
 @options.option(
     "--processes",
     "Distribute each batch over this number of processes.",
@@ -132,7 +135,10 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
     _logger.info("%s: %s", given["output"], done.record.summary())
 
 
-@options.verb()
+@options.verb(
+    "Write a cslm or joint model for the search of Moses",
+    "export cslm -o cslm.nplm --moses-ini moses.ini --moses-ini-out moses.cslm.ini",
+)
 @options.argument("model", metavar="MODEL")
 @heading("Output")
 @options.choice(

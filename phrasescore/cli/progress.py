@@ -155,6 +155,8 @@ def _time(now: Progress, share: float | None, task: _ShownTask, elapsed: float) 
 def _details(now: Progress, rate: float | None) -> list[str]:
     """Return the details, of which the most important one comes first."""
     done = now.skipped + now.done
+    if not done:
+        return [now.note] if now.note else []
     unit = format_count(now.total or done, now.unit)
     count = f"{done:,} of {unit}" if now.total else unit
     return [count, *filter(None, now.note.split(", ")), *([_rate(rate, now)] if rate else [])]

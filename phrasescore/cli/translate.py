@@ -34,7 +34,10 @@ _nbest = options.option(
 )
 
 
-@options.verb()
+@options.verb(
+    "Translate with the model in a moses.ini",
+    "decode test.fr --config moses.ini -o translations.en",
+)
 @options.argument("source", metavar="SOURCE")
 @heading("Input")
 @options.file(
@@ -96,7 +99,9 @@ def decode(**given: Any) -> None:
     run(**given, search=search, engine=engine, progress=show_progress)
 
 
-@options.verb()
+@options.verb(
+    "Translate with a tuned system of an experiment", "translate system.toml news.fr -o news.en"
+)
 @options.argument("system", metavar="SYSTEM")
 @options.argument("source", metavar="[TEXT]", default="-", required=False)
 @heading("Input")
@@ -130,7 +135,7 @@ def translate(**given: Any) -> None:
     run(**given, compute=compute, progress=show_progress)
 
 
-@options.verb()
+@options.verb("Translate over HTTP, with a page for the browser", "serve system.toml --port 8080")
 @options.argument("system", metavar="SYSTEM")
 @options.of(Serving)
 @options.of(Compute, only=("workers", "device"))
@@ -146,7 +151,10 @@ def serve(system: str, **given: Any) -> None:
     run(system, **grouped(run, given))
 
 
-@options.verb()
+@options.verb(
+    "Translate with a network, or extend a phrase table",
+    "generate model test.fr -o translations.en",
+)
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)
@@ -205,7 +213,10 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     _logger.info("%s", done.summary())
 
 
-@options.verb()
+@options.verb(
+    "Translate long sentences in segments, with a network",
+    "segment test.fr --model model -o translations.en",
+)
 @options.argument("source", metavar="SOURCE")
 @heading("Networks and features")
 @options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)

@@ -27,7 +27,10 @@ _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"folder", "resume"}
 
 
-@options.verb()
+@options.verb(
+    "Find the feature weights with the highest BLEU",
+    "tune nbest.new.gz --references dev.en --weights moses.ini -o weights",
+)
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
 @options.references("--references --refs")

@@ -108,7 +108,7 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segmenting(Settings, heading="Method"):
+class Segmenting(Settings, heading="Segments"):
     """Settings of `segment`, which splits sentences and translates the segments."""
 
     swapped: bool = switch(
