@@ -91,7 +91,7 @@ def experiment(
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
 def init(moses_ini: str, output: str, **given: Any) -> None:
-    """Write CONFIG, a file for ``experiment``, for the system MOSES_INI and parallel text.
+    """Write CONFIG, the file of an experiment, for the system MOSES_INI and parallel text.
 
     Rows and networks are chosen by the amount of text and the time. All files are checked, and the
     search is measured. The expected time of each step is printed.

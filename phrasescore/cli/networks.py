@@ -16,7 +16,13 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.kinds import KINDS
-from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
+from phrasescore.settings.training import (
+    ListTraining,
+    NewNetwork,
+    Shortlists,
+    TrainingChanges,
+    UnfinishedRun,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -37,7 +43,12 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
-@options.of(NewNetwork, preset={"type": click.Choice(preset_names())})
+@options.of(
+    NewNetwork,
+    without=names_of(TrainingChanges),
+    preset={"type": click.Choice(preset_names())},
+)
+@options.of(TrainingChanges)
 @heading("Input")
 @options.file(
     "--alignments", "For the kind joint: the word alignments of the text, such as 0-0 1-2."

@@ -73,11 +73,13 @@ class SubjectOption(click.Option):
         if isinstance(self.show_default, str):
             extra["default"] = self.show_default
         if "range" in extra and isinstance(self.type, click.IntRange | click.FloatRange):
-            low, high = self.type.min, self.type.max
-            least = f"above {low}" if self.type.min_open else f"at least {low}"
-            extra["range"] = (
-                least if high is None else f"{least.removeprefix('at least ')} to {high}"
-            )
+            low, high, is_open = self.type.min, self.type.max, self.type.min_open
+            if high is not None:
+                extra["range"] = f"above {low}, up to {high}" if is_open else f"{low} to {high}"
+            elif low in (0, 1):  # as the names of the values say
+                del extra["range"]
+            else:
+                extra["range"] = f"at least {low}"
         return extra
 
 
@@ -118,10 +120,12 @@ class Verb(click.Command):
     ) -> None:
         """Write the example, in lines that the shell joins."""
         if self.example:
-            words = f"phrasescore {self.example}"
-            lines = textwrap.wrap(words, formatter.width - 6, break_on_hyphens=False)
+            # A line does not end between an option and its value.
+            parts = re.split(" (?=-)", f"phrasescore {self.example}")
+            text = " ".join(part.replace(" ", "\xa0") for part in parts)
+            lines = textwrap.wrap(text, formatter.width - 6, break_on_hyphens=False)
             with formatter.section("Example"):
-                formatter.write_text("\b\n" + " \\\n  ".join(lines))
+                formatter.write_text("\b\n" + " \\\n  ".join(lines).replace("\xa0", " "))
 
 
 def verb(short_help: str, example: str, kind: type[Verb] = Verb) -> Decorator:

@@ -18,7 +18,7 @@ _logger = logging.getLogger(__name__)
 )
 @options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
 @heading("Input")
-@options.files("--model models", "A trained model.", "MODEL")
+@options.files("--model models", "A trained model. May be repeated.", "MODEL")
 @options.file("--source", "Source sentences, one per line.")
 @options.references()
 @options.option(

@@ -113,7 +113,7 @@ class Segmenting(Settings, heading="Segments"):
 
     swapped: bool = switch(
         "REVERSE was trained without --reverse, on the two texts in the opposite order.",
-        heading="Networks and features",
+        heading="Input",
     )
     confidence: ConfidenceName = option(
         "penalized",
