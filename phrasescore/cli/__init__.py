@@ -18,6 +18,7 @@ Anything else is a bug and shows its traceback. Importing this module, or any ve
 neither torch nor numpy: a verb imports heavy modules inside its function.
 """
 
+import difflib
 import importlib
 import io
 import logging
@@ -39,23 +40,44 @@ from phrasescore.version import __version__
 INTERRUPTED = 130
 READER_GONE = 141
 
-# The module of each verb; it defines a command with the verb's name, with _ for -.
-VERBS = {
-    verb: module
-    for module, verbs in {
-        "build": ("build", "build-lm"),
-        "experiment": ("experiment", "init"),
-        "inspection": ("doctor", "features", "show"),
-        "lists": ("combine", "rerank"),
-        "networks": ("export", "train"),
-        "report": ("report",),
-        "scoring": ("annotate", "rescore", "score"),
-        "texts": ("evaluate", "perplexity", "select"),
-        "translate": ("decode", "generate", "segment", "serve", "translate"),
-        "tune": ("tune",),
-    }.items()
-    for verb in verbs
+# The sections of the help, with the module of each verb. The module defines a command with the
+# verb's name, with _ for -.
+SECTIONS = {
+    "Whole systems": {
+        "build": "build",
+        "init": "experiment",
+        "experiment": "experiment",
+        "translate": "translate",
+        "serve": "translate",
+    },
+    "Networks and language models": {
+        "train": "networks",
+        "build-lm": "build",
+        "export": "networks",
+        "generate": "translate",
+        "segment": "translate",
+    },
+    "Phrase tables and n-best lists": {
+        "annotate": "scoring",
+        "rescore": "scoring",
+        "combine": "lists",
+        "rerank": "lists",
+    },
+    "Decoding and tuning": {"decode": "translate", "tune": "tune"},
+    "Text and evaluation": {
+        "evaluate": "texts",
+        "perplexity": "texts",
+        "score": "scoring",
+        "select": "texts",
+    },
+    "Looking inside": {
+        "report": "report",
+        "show": "inspection",
+        "features": "inspection",
+        "doctor": "inspection",
+    },
 }
+VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
 
 
 class VerbGroup(click.Group):
@@ -72,6 +94,31 @@ class VerbGroup(click.Group):
         module = importlib.import_module(f"phrasescore.cli.{VERBS[cmd_name]}")
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb and its arguments; suggest the verb that was meant."""
+        verbs = self.list_commands(ctx)
+        if args[0].startswith("-") or args[0] in verbs:
+            return super().resolve_command(ctx, args)
+        similar = difflib.get_close_matches(args[0], verbs, n=1)
+        hint = f" Did you mean {similar[0]!r}?" if similar else ""
+        raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs in sections, with their whole short descriptions."""
+        width = max(map(len, VERBS))
+        for title, verbs in SECTIONS.items():
+            commands = [(verb, self.get_command(ctx, verb)) for verb in verbs]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [
+                        (verb.ljust(width), found.short_help or "")
+                        for verb, found in commands
+                        if found
+                    ]
+                )
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn its exceptions into one line on stderr and an exit code."""
@@ -167,7 +214,8 @@ def main() -> None:
     """Score phrase pairs and translations with neural networks, for Moses.
 
     The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
-    is written to stdout; progress and messages go to stderr.
+    is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows all
+    options of a command, and an example.
     """
 
 

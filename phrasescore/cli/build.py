@@ -16,7 +16,7 @@ from phrasescore.settings.estimation import Estimating
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb("Build a phrase-based system from parallel text", "build train.fr train.en -o system")
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @heading("Output")
@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 @options.file("--lm", "Use this n-gram model instead of one of TARGET; it is not copied.")
 @options.files("--lm-text lm_texts", "More text in the target language, for a second n-gram model.")
 @options.of(Building, tokenize={"multiple": False, "nargs": 2})
-@heading("Speed")
+@heading("Devices and speed")
 @options.option(
     "--workers",
     "Number of threads or processes.",
@@ -58,7 +58,7 @@ def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> 
         raise click.BadParameter(problem, param=param) from None
 
 
-@options.verb()
+@options.verb("Estimate an n-gram language model", "build-lm train.en -o lm.en.arpa.gz")
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @options.of(
     Estimating, prune={"type": str, "multiple": False, "default": None, "callback": _numbers}

@@ -16,7 +16,9 @@ _OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
 
 
-@options.verb()
+@options.verb(
+    "Train, tune and compare systems in one table", "experiment experiment.toml -o results"
+)
 @options.argument("config", metavar="CONFIG")
 @heading("Output")
 @options.file(
@@ -80,7 +82,11 @@ def experiment(
         next_step.suggest(output=os.path.join(output, TABLE_FILES[-1]), row=row)
 
 
-@options.verb()
+@options.verb(
+    "Plan an experiment for a system and its texts",
+    "init system/moses.ini --train train.fr train.en --dev dev.fr dev.en --test test.fr test.en "
+    "-o experiment.toml",
+)
 @options.argument("moses_ini", metavar="MOSES_INI")
 @heading("Input")
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
@@ -90,7 +96,7 @@ def experiment(
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
 def init(moses_ini: str, output: str, **given: Any) -> None:
-    """Write CONFIG, a file for ``experiment``, for the system MOSES_INI and parallel text.
+    """Write CONFIG, the file of an experiment, for the system MOSES_INI and parallel text.
 
     Rows and networks are chosen by the amount of text and the time. All files are checked, and the
     search is measured. The expected time of each step is printed.

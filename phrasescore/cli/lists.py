@@ -12,9 +12,11 @@ from phrasescore.settings.tuning import Reranking
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb(
+    "Merge the n-best lists of several systems", "combine nbest.gz nbest.other.gz -o nbest.all.gz"
+)
 @options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
-@heading("Method")
+@heading("Votes")
 @options.flag(
     "--votes",
     "Add the features Votes0, the number of files that contain a hypothesis, and NgramVotes1 to "
@@ -46,11 +48,14 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     next_step.suggest()
 
 
-@options.verb()
+@options.verb(
+    "Write the best hypothesis of each n-best list",
+    "rerank nbest.new.gz --weights weights -o translations.en",
+)
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
-@heading("Method")
+@heading("Order of the hypotheses")
 @options.file(
     "--weights",
     "Order by the weighted sum of the features, with the weights in this file: 'Name= value' "

@@ -16,7 +16,13 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.kinds import KINDS, get_kind
-from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
+from phrasescore.settings.training import (
+    ListTraining,
+    NewNetwork,
+    Shortlists,
+    TrainingChanges,
+    UnfinishedRun,
+)
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import TrainingRecord
@@ -32,12 +38,20 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@options.verb()
+@options.verb(
+    "Train a network on text or on a phrase table",
+    "train lstm train.fr train.en --minutes 60 -o model",
+)
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
-@options.of(NewNetwork, preset={"type": click.Choice(preset_names())})
+@options.of(
+    NewNetwork,
+    without=names_of(TrainingChanges),
+    preset={"type": click.Choice(preset_names())},
+)
+@options.of(TrainingChanges)
 @heading("Input")
 @options.file(
     "--alignments", "For the kind joint: the word alignments of the text, such as 0-0 1-2."
@@ -58,7 +72,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)
 @options.of(UnfinishedRun)
-@heading("Speed")
+@heading("Devices and speed")
 @options.option(
     "--processes",
     "Distribute each batch over this number of processes.",
@@ -148,7 +162,10 @@ def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) ->
     next_step.suggest(is_of_table=is_of_table)
 
 
-@options.verb()
+@options.verb(
+    "Write a cslm or joint model for the search of Moses",
+    "export cslm -o cslm.nplm --moses-ini moses.ini --moses-ini-out moses.cslm.ini",
+)
 @options.argument("model", metavar="MODEL")
 @heading("Output")
 @options.choice(

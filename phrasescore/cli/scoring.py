@@ -15,7 +15,12 @@ from phrasescore.settings.scoring import Rescoring, TextScoring
 _logger = logging.getLogger(__name__)
 
 
-@options.verb(columns.OrderedColumns)
+@options.verb(
+    "Add scores of networks to a phrase table",
+    "annotate phrase-table.gz --model model -o phrase-table.new.gz --moses-ini moses.ini "
+    "--moses-ini-out moses.new.ini",
+    columns.OrderedColumns,
+)
 @options.argument("table", metavar="TABLE")
 @columns.models
 @columns.features
@@ -59,7 +64,11 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     next_step.suggest()
 
 
-@options.verb(columns.OrderedColumns)
+@options.verb(
+    "Add scores of networks to n-best lists",
+    "rescore nbest.gz --source dev.fr --model model -o nbest.new.gz",
+    columns.OrderedColumns,
+)
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
@@ -92,7 +101,11 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     next_step.suggest()
 
 
-@options.verb(columns.OrderedColumns)
+@options.verb(
+    "Score sentences and their translations",
+    "score test.fr test.en --model model -o scores.tsv",
+    columns.OrderedColumns,
+)
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @columns.models

@@ -17,7 +17,10 @@ from phrasescore.settings.evaluation import Evaluating, Selecting
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb(
+    "Measure BLEU and other metrics, and compare systems",
+    "evaluate baseline.en translations.en --references test.en --paired bootstrap",
+)
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
 @options.references(required=True)
@@ -44,9 +47,11 @@ def evaluate(**given: Any) -> None:
     next_step.suggest()
 
 
-@options.verb()
+@options.verb(
+    "Measure the perplexity of text", "perplexity test.en --model cslm --lm lm.en.arpa.gz"
+)
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
-@heading("Networks and features")
+@heading("Input")
 @options.file("--model", "A trained language model (kind cslm).", "MODEL")
 @options.file(
     "--lm",
@@ -81,10 +86,14 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
         print_text("\n\n".join(text.to_text() for text in figures))
 
 
-@options.verb()
+@options.verb(
+    "Select the text that is most similar to a domain",
+    "select general.fr general.en --in-domain domain.fr.arpa --general general.fr.arpa "
+    "--share 0.2 -o selected.fr --target-output selected.en",
+)
 @options.argument("text", metavar="TEXT")
 @options.argument("target", metavar="[TARGET]", required=False)
-@heading("Networks and features")
+@heading("Input")
 @options.file("--in-domain", "An n-gram model of in-domain text.", "LM")
 @options.file("--general", "An n-gram model of general text, such as TEXT.", "LM")
 @options.file(

@@ -28,38 +28,25 @@ _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"folder", "resume"}
 
 
-@options.verb()
+@options.verb(
+    "Find the feature weights with the highest BLEU",
+    "tune nbest.new.gz --references dev.en --weights moses.ini -o weights",
+)
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
 @options.references("--references --refs")
-@options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
-@options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
     "--weights start",
     "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
     "without a weight start at 0.",
 )
+@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
+@options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
+@options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
     "--ifile",
     "Start weights in the format of Moses' mert (init.opt): numbers in the order of --features.",
 )
-@options.of(
-    tuning.TuningMethod,
-    metrics={
-        "multiple": True,
-        "callback": options.numbers_by_name(
-            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
-        ),
-        "show_default": METRICS[0],
-    },
-)
-@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
-@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
-@options.of(tuning.TuningFiles)
-@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
-@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
-@options.of(Compute, without=["precision"])
-@options.output
 @heading("Rounds with a decoder")
 @options.option(
     "--decoder",
@@ -75,13 +62,23 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
     default="",
     show_default=False,
 )
-@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
 @options.file(
     "--working-dir folder",
     "The folder for lists, logs, the state of the run and the best moses.ini.",
     "DIR",
     default="mert-work",
 )
+@options.of(
+    tuning.TuningMethod,
+    metrics={
+        "multiple": True,
+        "callback": options.numbers_by_name(
+            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
+        ),
+        "show_default": METRICS[0],
+    },
+)
+@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
 @heading("Networks and features")
 @options.files(
     "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
@@ -118,6 +115,12 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
     metavar="NAME[@N]",
     callback=columns.check_features,
 )
+@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
+@options.of(tuning.TuningFiles)
+@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
+@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
+@options.of(Compute, without=["precision"])
+@options.output
 @heading("Long runs")
 @options.flag("--resume --continue resume", "Continue the run in --working-dir.")
 @click.pass_context

@@ -108,8 +108,21 @@ def test_usage_errors_exit_2() -> None:
     check_refusal(run("show"), "Missing argument", 2)
 
 
-def test_an_unknown_verb_is_a_usage_error() -> None:
-    check_refusal(run("shwo"), "shwo", 2)
+@pytest.mark.parametrize(
+    ("verb", "problem"),
+    [
+        ("anotate", "No such command 'anotate'. Did you mean 'annotate'?"),
+        ("build_lm", "No such command 'build_lm'. Did you mean 'build-lm'?"),
+        ("shwo", "No such command 'shwo'. Did you mean 'show'?"),
+        ("quit", "No such command 'quit'."),
+    ],
+)
+def test_an_unknown_verb_is_a_usage_error_that_names_the_nearest(verb: str, problem: str) -> None:
+    check_refusal(run(verb), f"Error: {problem}\n", 2)
+
+
+def test_an_unknown_option_before_the_verb_is_a_usage_error() -> None:
+    check_refusal(run("--quite", "show"), "No such option '--quite'", 2)
 
 
 def test_version_goes_to_stdout() -> None:
