@@ -38,7 +38,8 @@ def test_the_folder_of_a_system_has_its_files_and_weights(tmp_path: Path) -> Non
 def test_an_experiment_has_its_table_and_systems(tmp_path: Path) -> None:
     done = {"begun": "x", "done": "x", "seconds": 60.0}
     steps = {"tune": done, "decode": {"begun": "y"}}
-    (tmp_path / "steps.json").write_text(json.dumps({"format": FORMAT, "steps": steps, "files": {}}))
+    journal = {"format": FORMAT, "steps": steps, "files": {}}
+    (tmp_path / "steps.json").write_text(json.dumps(journal))
     rows = _rows(succeeded(run("show", tmp_path)).stdout)
     assert rows == {"steps done": "1 of 2 begun, in 1:00"}
     (tmp_path / "table.txt").write_text("      dev\n+RNN  9.9\n")
