@@ -178,9 +178,10 @@ def to_text(table: ExperimentTable) -> str:
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
     for index, row in enumerate(rows):
-        row.append(f"best on {table.texts[0]}" if index == table.best else "")
+        row.append("best" if index == table.best else "")
     heads = ["", *table.texts, "rounds", ""]
-    return "\n".join([*text_table([heads, *rows], "l"), "", *table.notes]) + "\n"
+    best = [] if table.best is None else [f"best: the highest figure on {table.texts[0]}."]
+    return "\n".join([*text_table([heads, *rows], "l"), "", *best, *table.notes]) + "\n"
 
 
 def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScore | None]:

@@ -62,13 +62,14 @@ def write_outputs(
         (name, " ".join(f"{row.weight:.4g}" for row in rows) + _NEW * _is_new(rows))
         for name, rows in dense.items()
     ]
+    is_new = any(row.start != row.weight for row in report.features)
     what = "weights for reranking" if weights.search != weights.lists else "weights"
-    lines = [f"new {what}:", *text_table(table, "l", indent="  ")]
+    lines = [f"{'new ' if is_new else 'unchanged '}{what}:", *text_table(table, "l", indent="  ")]
     if len(features) > len(dense):
         lines.append(f"  and {format_count(len(features) - len(dense), 'sparse features')}")
     _logger.info("%s", "\n".join(lines))
     number = sum(map(len, dense.values()))
-    if report.sentences < FEW_SENTENCES * number:
+    if report.reached > report.start and report.sentences < FEW_SENTENCES * number:
         _logger.warning(
             "%s are few to tune %s on: with fewer than %d per weight, part of the gain is "
             "overfitting; use %s or more, or keep some weights with --fix, and measure on other "

@@ -118,8 +118,10 @@ CASES = {
     ),
     "combine": Case(
         "combine one two -o both",
-        "wrote both; next, find weights for the merged lists:",
-        "phrasescore tune both --references REFERENCES --weights WEIGHTS -o weights",
+        "wrote both; next, find weights on the lists of a development text, or use them to choose "
+        "translations:",
+        "phrasescore tune both --references REFERENCES --moses-ini MOSES_INI -o weights\n"
+        "phrasescore rerank both --weights weights -o translations",
     ),
     "generate": Case(
         "generate model test.en -o test.out",

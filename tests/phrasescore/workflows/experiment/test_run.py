@@ -145,7 +145,7 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
     expected = f"+RNN *    {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
     assert text[2].startswith(expected)
-    assert text[2].endswith("-     2+, 2+  best on dev")
+    assert text[2].endswith("-     2+, 2+  best")
     assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
     better = (
         "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
