@@ -126,7 +126,7 @@ def _experiment_overview(path: str) -> Overview:
     facts = {"steps done": f"{done} of {len(steps)} begun, in {format_duration(seconds)}"}
     if systems := sorted(map(str, folder.glob("systems/*/*/system.toml"))):
         facts["to translate"] = " ".join(systems)
-    return Overview(path, facts, table.read_text(encoding="utf-8") if table.exists() else "")
+    return Overview(path, facts, table.read_text("utf-8", "replace") if table.exists() else "")
 
 
 def _build_overview(path: str) -> Overview:

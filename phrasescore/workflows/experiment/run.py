@@ -207,7 +207,8 @@ class RunningStep:
             if message.warning and message.warning not in self.state.warnings:
                 self.state.warnings = [*self.state.warnings, message.warning]
             if message.news:
-                say(f"{self.step.name}: {message.news}")
+                verb = f"{self.step.words[0]}: "  # the step's name begins with it
+                say(f"{self.step.name}: {message.news.removeprefix(verb)}")
         return self.state.warnings is not known
 
     def close(self) -> None:
