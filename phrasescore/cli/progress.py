@@ -20,6 +20,7 @@ _logger = logging.getLogger(__name__)
 LOG_AT = (10.0, 30.0, 60.0)
 LAST_INTERVAL = 60.0
 
+_BURST = 2.0  # seconds in which the items of the first result are counted
 _PAUSE = 1.0  # seconds without progress, after which the next item begins a new result
 
 
@@ -47,7 +48,7 @@ class Pace:
         self._last = point = now, value
         if not self._marks:
             self._first = now
-        if now <= 1.1 * self._first:  # the other items of the first result
+        if now <= 1.1 * self._first + _BURST:  # the other items of the first result
             self._marks = [point]
             return
         if now - last[0] > _PAUSE:
