@@ -20,30 +20,46 @@ _logger = logging.getLogger(__name__)
 LOG_AT = (10.0, 30.0, 60.0)
 LAST_INTERVAL = 60.0
 
+_BURST = 2.0  # seconds in which the items of the first result are counted
+_PAUSE = 1.0  # seconds without progress, after which the next item begins a new result
+
 
 class Pace:
-    """Estimates how fast a number grows, per second.
+    """Estimates how fast a number has grown lately, per second.
 
-    The time until its first growth is not counted, as it includes loading models and compiling.
-    After that, a recent second counts more than an early one: in proportion to the square of its
-    distance from the first growth. A pause, such as a validation, has little weight in a long run.
+    The time until the first result is not counted, as it includes loading models and compiling.
+    After that, the rate is that of the recent half of the time. A result may be many items, which
+    are counted one by one within a moment: the first of them says nothing about the speed.
     """
 
     def __init__(self) -> None:
         self.rate: float | None = None
-        self._first = self._last = self._value = 0.0
+        self._first = 0.0  # the time of the first growth
+        self._last = (0.0, 0.0)  # time and value
+        self._marks: list[
+            tuple[float, float]
+        ] = []  # times and values, from the start of the window
 
     def add(self, now: float, value: float) -> None:
-        """Add the value at a time in seconds."""
-        if value <= self._value or now <= self._last:
+        """Add the value at a time in seconds from the start."""
+        last = self._last
+        if value <= last[1]:
             return
-        if not self._value:
+        self._last = point = now, value
+        if not self._marks:
             self._first = now
-        else:
-            rate = (value - self._value) / (now - self._last)
-            kept = ((self._last - self._first) / (now - self._first)) ** 3
-            self.rate = rate if self.rate is None else kept * self.rate + (1 - kept) * rate
-        self._last, self._value = now, value
+        if now <= 1.1 * self._first + _BURST:  # the other items of the first result
+            self._marks = [point]
+            return
+        if now - last[0] > _PAUSE:
+            point = last  # the end of the previous result
+        if point[0] - self._marks[-1][0] > (0 if point is last else now / 20):
+            self._marks.append(point)
+        while len(self._marks) > 2 and self._marks[1][0] <= now / 2:
+            del self._marks[0]
+        start, base = self._marks[0]
+        if point[0] > start:
+            self.rate = (point[1] - base) / (point[0] - start)
 
 
 @dataclass
@@ -137,7 +153,7 @@ def _summary(now: Progress, elapsed: float) -> str:
 
 def _share(now: Progress) -> float | None:
     share = (now.skipped + now.done) / now.total if now.total else now.share
-    return None if share is None or share > 1 else share
+    return None if share is None or share > 1 or not now.done else share
 
 
 def _time(now: Progress, share: float | None, task: _ShownTask, elapsed: float) -> str:
