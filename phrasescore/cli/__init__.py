@@ -40,44 +40,31 @@ from phrasescore.version import __version__
 INTERRUPTED = 130
 READER_GONE = 141
 
-# The sections of the help, with the module of each verb. The module defines a command with the
-# verb's name, with _ for -.
-SECTIONS = {
-    "Whole systems": {
-        "build": "build",
-        "init": "experiment",
-        "experiment": "experiment",
-        "translate": "translate",
-        "serve": "translate",
-    },
-    "Networks and language models": {
-        "train": "networks",
-        "build-lm": "build",
-        "export": "networks",
-        "generate": "translate",
-        "segment": "translate",
-    },
-    "Phrase tables and n-best lists": {
-        "annotate": "scoring",
-        "rescore": "scoring",
-        "combine": "lists",
-        "rerank": "lists",
-    },
-    "Decoding and tuning": {"decode": "translate", "tune": "tune"},
-    "Text and evaluation": {
-        "evaluate": "texts",
-        "perplexity": "texts",
-        "score": "scoring",
-        "select": "texts",
-    },
-    "Looking inside": {
-        "report": "report",
-        "show": "inspection",
-        "features": "inspection",
-        "doctor": "inspection",
-    },
+# The module of each verb; it defines a command with the verb's name, with _ for -.
+VERBS = {
+    verb: module
+    for module, verbs in {
+        "build": ("build", "build-lm"),
+        "experiment": ("experiment", "init"),
+        "inspection": ("doctor", "features", "show"),
+        "lists": ("combine", "rerank"),
+        "networks": ("export", "train"),
+        "report": ("report",),
+        "scoring": ("annotate", "rescore", "score"),
+        "texts": ("evaluate", "perplexity", "select"),
+        "translate": ("decode", "generate", "segment", "serve", "translate"),
+        "tune": ("tune",),
+    }.items()
+    for verb in verbs
 }
-VERBS = {verb: module for verbs in SECTIONS.values() for verb, module in verbs.items()}
+_SECTIONS = {  # of the help
+    "Whole systems": ("build", "init", "experiment", "translate", "serve"),
+    "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
+    "Phrase tables and n-best lists": ("annotate", "rescore", "combine", "rerank"),
+    "Decoding and tuning": ("decode", "tune"),
+    "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
+    "Looking inside": ("report", "show", "features", "doctor"),
+}
 
 
 class VerbGroup(click.Group):
@@ -108,17 +95,13 @@ class VerbGroup(click.Group):
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the verbs in sections, with their whole short descriptions."""
-        width = max(map(len, VERBS))
-        for title, verbs in SECTIONS.items():
-            commands = [(verb, self.get_command(ctx, verb)) for verb in verbs]
+        for title, verbs in _SECTIONS.items():
+            rows = []
+            for name in verbs:
+                verb = self.get_command(ctx, name)
+                rows.append((name.ljust(max(map(len, VERBS))), (verb and verb.short_help) or ""))
             with formatter.section(title):
-                formatter.write_dl(
-                    [
-                        (verb.ljust(width), found.short_help or "")
-                        for verb, found in commands
-                        if found
-                    ]
-                )
+                formatter.write_dl(rows)
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn its exceptions into one line on stderr and an exit code."""

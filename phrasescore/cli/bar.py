@@ -6,6 +6,8 @@ from typing import Any, TextIO
 from tqdm import tqdm
 from tqdm.utils import disp_len, disp_trim
 
+from phrasescore.errors import show_controls
+
 _LEAST_BAR = 8  # columns
 _CTRL_C = 2  # columns for "^C", which the terminal writes after the line
 
@@ -21,11 +23,12 @@ class Bar(tqdm):  # type: ignore[type-arg]
 
     def __init__(self, title: str, stream: TextIO) -> None:
         self._details: list[str] = []
+        title = show_controls(title)
         super().__init__(desc=title, file=stream, leave=False, dynamic_ncols=True)
 
     def show(self, title: str, share: float | None, details: list[str]) -> None:
         """Draw the line; without a share, only the text."""
-        self.desc, self._details = title, details
+        self.desc, self._details = show_controls(title), list(map(show_controls, details))
         self.n, self.total = (0, None) if share is None else (share, 1)
         self.refresh()
 

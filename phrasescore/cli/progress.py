@@ -36,9 +36,8 @@ class Pace:
         self.rate: float | None = None
         self._first = 0.0  # the time of the first growth
         self._last = (0.0, 0.0)  # time and value
-        self._marks: list[
-            tuple[float, float]
-        ] = []  # times and values, from the start of the window
+        # Times and values, from the start of the window.
+        self._marks: list[tuple[float, float]] = []
 
     def add(self, now: float, value: float) -> None:
         """Add the value at a time in seconds from the start."""

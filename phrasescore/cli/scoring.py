@@ -39,7 +39,8 @@ _logger = logging.getLogger(__name__)
 )
 @options.option(
     "--keep-others",
-    "With --for: also keep the other lines, with this probability in the new columns (1 is log 0).",
+    "With --for: also keep the other lines, with this probability in the new columns; 1 does not "
+    "change the model score.",
     type=float,
     metavar="VALUE",
 )

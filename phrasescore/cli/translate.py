@@ -223,7 +223,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
 
 @options.verb(
     "Translate long sentences in segments, with a network",
-    "segment test.fr --model model -o translations.en",
+    "segment test.fr --model model --reverse-model reverse-model -o translations.en",
 )
 @options.argument("source", metavar="SOURCE")
 @heading("Input")

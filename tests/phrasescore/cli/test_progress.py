@@ -210,6 +210,19 @@ def test_a_line_fits_the_terminal_and_begins_with_the_time_left(
     assert "\n" not in data
 
 
+def test_control_characters_of_a_name_are_shown_and_not_sent() -> None:
+    def act(stream: TextIO) -> None:
+        show = ProgressDisplay(stream, Clock())
+        show(Progress("report: \x1b[2J{n}", "lines", 0, 4))
+        show(Progress("report: \x1b[2J{n}", "lines", 1, 4, note="\x07{x}"))
+        show.close()
+
+    data = drawn(act, 120)
+    assert "report: \\u001b[2J{n}: measuring the speed,  25% |" in data
+    assert "1 of 4 lines, \\u0007{x}" in data
+    assert "\x1b[2J" not in data
+
+
 def test_a_resized_terminal_gets_a_line_of_its_new_width() -> None:
     def act(stream: TextIO) -> None:
         clock = Clock()
