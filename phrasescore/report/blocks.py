@@ -115,6 +115,40 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimates:
+    """Values with the ends of their intervals, one per row; None leaves a gap.
+
+    :ivar low: the lower end of each interval; empty for no intervals.
+    :ivar high: the upper end of each interval; empty for no intervals.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Estimates side by side: a row for each name, from top to bottom, with dots and whiskers.
+
+    :ivar rows: the names of the rows.
+    :ivar series: one or more values per row; several are drawn below one another in a row.
+    :ivar signed: whether the values are differences; shows signs and a line at zero.
+    :ivar bars: whether to draw bars from zero, for shares of a whole.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    rows: tuple[str, ...]
+    series: tuple[Estimates, ...]
+    signed: bool = False
+    bars: bool = False
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Pyramid:
     """The soft parse of a sentence by a gated recursive convolution.
 
@@ -131,7 +165,7 @@ class Pyramid:
     caption: str = ""
 
 
-Block = Table | Points | Matrix | Lines | Pyramid
+Block = Table | Points | Matrix | Lines | Intervals | Pyramid
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +247,8 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
             return ("", *block.column_labels), ((label, *values) for label, values in labelled)
         case Lines():
             return ("series", "x", "y", "spread"), _line_rows(block)
+        case Intervals():
+            return ("series", "name", "value", "low", "high"), _interval_rows(block)
         case Pyramid():
             return ("level", "unit", "words", "new", "left", "right"), _unit_rows(block)
 
@@ -222,6 +258,14 @@ def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
         spreads = series.spread or (None,) * len(series.x)
         for x, y, spread in zip(series.x, series.y, spreads, strict=True):
             yield series.name, x, y, spread
+
+
+def _interval_rows(block: Intervals) -> Iterable[tuple[Cell, ...]]:
+    nothing = (None,) * len(block.rows)
+    for series in block.series:
+        ends = (series.low or nothing, series.high or nothing)
+        for name, *numbers in zip(block.rows, series.values, *ends, strict=True):
+            yield series.name, name, *numbers
 
 
 def _unit_rows(block: Pyramid) -> Iterable[tuple[Cell, ...]]:
