@@ -7,13 +7,11 @@ from typing import Any
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
-from phrasescore.evaluation.sentences import Sentences
-from phrasescore.evaluation.significance import SAMPLES, p_value_text
+from phrasescore.evaluation.significance import SAMPLES
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
+from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
 from phrasescore.report.tuning import TuneReport
 
-TOP = 25  # number of sentences to list with the largest gains, and with the largest losses
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
 
 _TRANSLATIONS_LEAD = """\
@@ -31,12 +29,6 @@ _BARS = (
     "Bars: the 95% interval over samples of a group's sentences, drawn with replacement. They are "
     "unreliable for a few sentences, and meaningless for a single one."
 )
-
-_DIFFERENCES_LEAD = """\
-The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
-matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004). A translation without a \
-matching word scores 0. Sentence BLEU helps to choose what to read, but it is not a reliable \
-measure of a single translation."""
 
 _TUNING_LEAD = """\
 A feature's contribution is its weight times the standard deviation of its values among the \
@@ -100,72 +92,6 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: 
     caption = f"Sentences in each group: {sizes}. {_BARS}"
     title = f"BLEU by {breakdown.title}"
     return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
-
-
-def difference_section(comparison: Comparison) -> Section:
-    """Return a section with the sentences in which each system differs most from the first one."""
-    first, *others = comparison.sentence_scores()
-    blocks: list[Table | Points] = []
-    for index, other in enumerate(others, start=1):
-        blocks.append(_scatter(comparison, index, first, other))
-        blocks += _most_different(comparison, index, first, other)
-    return Section("differences", "Where systems differ", _DIFFERENCES_LEAD, tuple(blocks))
-
-
-def _scatter(
-    comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
-) -> Points:
-    """Return a scatter plot of sentence scores, with the first system on one axis."""
-    pairs = list(zip(first, other, strict=True))
-    better = sum(after > before for before, after in pairs)
-    worse = sum(after < before for before, after in pairs)
-    baseline, system = comparison.scores[0], comparison.scores[index]
-    assert system.p_value is not None
-    texts = _plain_lines(comparison.source or comparison.references[0])
-    return Points(
-        name=f"differences-{index}-sentences",
-        title=f"{system.name} against {baseline.name}, sentence by sentence",
-        x_label=f"sentence BLEU of {baseline.name}",
-        y_label=f"sentence BLEU of {system.name}",
-        x=tuple(round(value, 2) for value in first),
-        y=tuple(round(value, 2) for value in other),
-        labels=tuple(f"{number:,}: {text}" for number, text in enumerate(texts, start=1)),
-        equal=True,
-        caption=f"{system.name} is better in {better:,} sentences, worse in {worse:,}, and as good "
-        f"in {len(first) - better - worse:,}. For BLEU on the whole text, "
-        f"{p_value_text(system.p_value)}.",
-    )
-
-
-def _most_different(
-    comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
-) -> list[Table]:
-    baseline, system = comparison.systems[0], comparison.systems[index]
-    gains = [after - before for before, after in zip(first, other, strict=True)]
-    sides = [*comparison.sides.items(), (baseline.name, baseline.text), (system.name, system.text)]
-    columns = ("sentence", "gain", *(name for name, _ in sides))
-    texts = [_plain_lines(text) for _, text in sides]
-    # sorted() is stable: of equal gains the earlier sentence comes first.
-    better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
-    worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
-    caption = (
-        f"At most {TOP} sentences. The gain is the sentence BLEU of {system.name} minus the "
-        f"sentence BLEU of {baseline.name}."
-    )
-    tables = []
-    for end, order in (("better", better), ("worse", worse)):
-        rows: list[tuple[Cell, ...]] = [
-            (at + 1, round(gains[at], 2), *(lines[at] for lines in texts)) for at in order[:TOP]
-        ]
-        if rows:
-            title = f"Where {system.name} is {end} than {baseline.name}"
-            name = f"differences-{index}-{end}"
-            tables.append(Table(name, title, columns, tuple(rows), caption))
-    return tables
-
-
-def _plain_lines(text: Sentences) -> list[str]:
-    return [shown(words) for words in text.words]
 
 
 def experiment_section(table: Mapping[str, Any]) -> Section:

@@ -15,6 +15,7 @@ from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report import results, sentences
 from phrasescore.report.blocks import Section
+from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
 from phrasescore.report.sentences import SentencePair, Words
@@ -261,7 +262,7 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 SECTION_PLANS = {
     "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
     "differences": SectionPlan(
-        lambda inputs: MadeSection(results.difference_section(inputs.comparison)),
+        lambda inputs: MadeSection(difference_section(inputs.comparison)),
         (_TWO_SYSTEMS, "--references"),
     ),
     "experiment": SectionPlan(_make_experiment, ("--experiment",)),

@@ -10,9 +10,8 @@ import pytest
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
-from phrasescore.report.blocks import Lines, Points
+from phrasescore.report.blocks import Lines
 from phrasescore.report.results import (
-    difference_section,
     experiment_section,
     training_section,
     translation_section,
@@ -213,25 +212,3 @@ def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -
 def test_a_single_system_is_not_compared() -> None:
     table = table_of(translation_section(compare("first"), [], seed=1), "bleu")
     assert (table.rows, table.caption) == ((("first", 67.88, 0.733),), "")
-
-
-def test_the_sentences_that_differ_most_come_with_their_texts() -> None:
-    comparison = compare("first", "other", source=["s1", "s2", "s3"])
-    section = difference_section(comparison)
-    better, worse = (table_of(section, f"differences-1-{end}") for end in ("better", "worse"))
-    assert better.columns == ("sentence", "gain", "source", "reference", "first", "other")
-    # The third is as good in both.
-    assert better.rows == ((1, 100.0, "s1", REFERENCE[0], "x", REFERENCE[0]),)
-    assert worse.rows == ((2, -100.0, "s2", REFERENCE[1], REFERENCE[1], "x"),)
-    points = blocks_of(section)["differences-1-sentences"]
-    assert isinstance(points, Points)
-    assert (points.x, points.y) == ((0.0, 100.0, 100.0), (100.0, 0.0, 100.0))
-    assert points.labels == ("1: s1", "2: s2", "3: s3")
-    assert "better in 1 sentences, worse in 1, and as good in 1" in points.caption
-    assert "For BLEU on the whole text, p = " in points.caption
-
-
-def test_without_a_source_the_references_are_shown() -> None:
-    section = difference_section(compare("reference", "other"))
-    table = table_of(section, "differences-1-better")
-    assert table.columns[2:] == ("reference", "reference", "other")
