@@ -84,6 +84,7 @@ class Matrix:
     values: tuple[tuple[float, ...], ...]
     row_title: str = ""
     column_title: str = ""
+    value_label: str = ""
     caption: str = ""
 
 
@@ -102,14 +103,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series with a common x axis of numbers or names, drawn as lines or as grouped bars."""
+    """Lines with a common x axis of numbers or names."""
 
     name: str
     title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    bars: bool = False
     log_y: bool = False
     caption: str = ""
 

@@ -9,7 +9,7 @@ from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
 from phrasescore.evaluation.significance import SAMPLES
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
+from phrasescore.report.blocks import Cell, Estimates, Intervals, Lines, Section, Series, Table
 from phrasescore.report.tuning import TuneReport
 
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
@@ -117,15 +117,12 @@ def experiment_section(table: Mapping[str, Any]) -> Section:
     )
     figures = [f"{text}{ending}" for text in texts for ending in suffixes.values()]
     columns = ("system", *figures, "rounds")
-    blocks: list[Table | Lines] = [Table("experiment-table", title, columns, cells)]
+    blocks: list[Table | Intervals] = [Table("experiment-table", title, columns, cells)]
     if texts:
-        series = []
-        for text in texts:
-            heights = tuple(_figure(row, text, metric) for row in rows)
-            spread = tuple(float(row.get(text, {}).get("deviation") or 0.0) for row in rows)
-            series.append(Series(text, names, heights, spread if any(spread) else ()))
-        bars = Lines("experiment-bars", title, "system", title, tuple(series), bars=True)
-        blocks.append(bars)
+        series = tuple(
+            Estimates(text, tuple(_figure(row, text, metric) for row in rows)) for text in texts
+        )
+        blocks.append(Intervals("experiment-scores", title, title, names, series))
     notes = " ".join(str(note) for note in table.get("notes", ()))
     return Section("experiment", "Experiment", notes, tuple(blocks))
 
@@ -138,25 +135,45 @@ def _figure(row: Mapping[str, Any], text: str, figure: str) -> float | None:
 def tuning_section(report: TuneReport) -> Section:
     """Return a section with the tuned weights, and with contributions and ablations if computed."""
     metric = report.metric
-    blocks: list[Table | Lines] = [_weights_table(report)]
-    measured = [(row, row.share) for row in report.features if row.share is not None]
-    names = tuple(row.name for row, _ in measured)
+    blocks: list[Table | Lines | Intervals] = [_weights_table(report)]
+    measured = [row for row in report.features if row.share is not None]
+    measured.sort(key=lambda row: -(row.share or 0.0))
+    names = tuple(row.name for row in measured)
+    shares = tuple(None if row.share is None else 100 * row.share for row in measured)
     if measured:
-        shares = Series("share", names, tuple(100 * share for _, share in measured))
-        title = "What each feature moves"
-        blocks.append(Lines("tuning-shares", title, "feature", "share (%)", (shares,), bars=True))
+        blocks.append(
+            Intervals(
+                "tuning-shares",
+                "What each feature moves",
+                "share of all contributions (%)",
+                names,
+                (Estimates("share", shares),),
+                bars=True,
+                caption="The longer a bar, the more the feature decides between hypotheses.",
+            )
+        )
     losses = tuple(
-        None if row.left_out is None else row.left_out - report.reached for row, _ in measured
+        None if row.left_out is None else row.left_out - report.reached for row in measured
     )
     if any(loss is not None for loss in losses):
-        series = (Series("without it", names, losses),)
-        title, y_label = f"{metric} without each feature", f"difference of {metric}"
-        blocks.append(Lines("tuning-ablations", title, "feature", y_label, series, bars=True))
+        blocks.append(
+            Intervals(
+                "tuning-ablations",
+                f"{metric} without each feature",
+                f"difference of {metric}",
+                names,
+                (Estimates("without it", losses),),
+                signed=True,
+                caption="The further to the left, the more is lost without the feature. To the "
+                "right of zero, the weights are better without it.",
+            )
+        )
     if report.rounds:
-        numbers = tuple(float(row.round) for row in report.rounds)
+        numbers = tuple(row.round for row in report.rounds)
         series = (Series(metric, numbers, tuple(row.score for row in report.rounds)),)
         title = "Rounds of decoding and tuning"
-        blocks.append(Lines("tuning-rounds", title, "round", metric, series))
+        caption = "Tuning has converged where the line is level."
+        blocks.append(Lines("tuning-rounds", title, "round", metric, series, caption=caption))
     if report.replicas:
         rows = tuple(map(astuple, report.replicas))
         blocks.append(Table("tuning-seeds", "Seeds", ("seed", metric), rows))
@@ -211,10 +228,20 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         if model.record.fine_tuning is None  # its loss is not per word
     )
     blocks = [
-        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=caption)
-        for name, title, (series, caption) in (
-            ("training-held-out", "On held-out data", held_out),
-            ("training-seen", "On the data of the updates", seen),
+        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=hint + omitted)
+        for name, title, hint, (series, omitted) in (
+            (
+                "training-held-out",
+                "On held-out data",
+                "The lower, the better. A line that rises again shows overfitting.",
+                held_out,
+            ),
+            (
+                "training-seen",
+                "On the data of the updates",
+                "A line that still falls while the one on held-out data rises shows overfitting.",
+                seen,
+            ),
         )
         if series
     ]
@@ -237,7 +264,7 @@ def _curves(
         known = [(float(x), y) for x, y in points if y is not None]
         drawn = [(x, y) for x, y in known if y <= _HIGHEST]
         if len(drawn) < len(known):
-            caption = f"Points above {_HIGHEST:,} are left out."
+            caption = f" Points above {_HIGHEST:,} are left out."
         if drawn:
             series.append(Series(name, *zip(*drawn, strict=True)))
     return tuple(series), caption

@@ -44,7 +44,7 @@ def odd_blocks() -> tuple[Block, ...]:
     return (
         Table("table", text, ODD, (ODD,), text),
         Points("points", text, text, text, numbers, numbers, ODD, ODD, caption=text),
-        Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, text, text, text),
+        Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, *(text,) * 4),
         Lines("lines", text, text, text, (Series(text, ODD, numbers),), caption=text),
         Intervals("intervals", text, text, ODD, (Estimates(text, numbers),), caption=text),
         Pyramid("pyramid", text, ODD, shares, text),
