@@ -13,10 +13,8 @@ from phrasescore.evaluation.comparison import (
     SEED,
     TRIALS,
     Breakdown,
-    BreakdownScores,
     ComparedSystem,
     Comparison,
-    GroupScore,
     group_by_unknown_words,
     read_translations,
 )
@@ -28,7 +26,6 @@ from phrasescore.evaluation.significance import (
     run_paired_test,
 )
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.evaluate import PLOT_FORMATS, draw
 from tuning.metrics import Bleu, BleuScore, CorpusBleu
 
 TEXTS = ["a b c d e", "a b c d f g", "b c d e", "h i j k l m", "a b"]
@@ -252,26 +249,6 @@ def test_unknown_words_are_those_outside_the_shortlist() -> None:
     comparison = Comparison([], [sentences(["la rue rue", "", "maison"])])
     exactly, _ = comparison.by_unknown_words({"reference": Vocabulary(["la", "maison"])})
     assert exactly.groups == {"0": [1, 2], "2": [0]}
-
-
-@pytest.mark.parametrize(
-    ("file_format", "start"), [("png", b"\x89PNG"), ("pdf", b"%PDF"), ("svg", b"<?xml")]
-)
-def test_a_figure_is_a_file_of_its_format_and_the_same_every_time(
-    file_format: str, start: bytes
-) -> None:
-    groups = (GroupScore("1-10", 3, (50.0, 51.0)), GroupScore("11-20", 1, (40.0, 43.0)))
-    breakdowns = [
-        BreakdownScores("words", groups),
-        BreakdownScores("x", (GroupScore("0", 4, (1.0, 2.0)),)),
-    ]
-    image = draw(breakdowns, ["_moses$", "lstm$"], file_format)
-    assert image.startswith(start)
-    assert draw(breakdowns, ["_moses$", "lstm$"], file_format) == image
-    assert file_format in PLOT_FORMATS
-    if file_format == "svg":
-        for text in (b"words", b"1-10", b"BLEU", b"_moses$", b"lstm$"):
-            assert text in image
 
 
 def test_only_spaces_separate_words_and_newlines_sentences(tmp_path: Path) -> None:
