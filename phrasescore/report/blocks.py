@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sacremoses import MosesDetokenizer
 
@@ -41,12 +42,44 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file."""
+    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file.
+
+    :ivar formats: how the page shows the numbers of each column: a format specification such as
+        ``.2f``, ``p`` for p-values, or "" for four significant digits of the largest number.
+    :ivar spans: headings that span columns, each with its number of columns. The columns below one
+        have it in their names, as in "test: BLEU", and the page shows the rest.
+    :ivar strong: the row and column indices of cells in bold.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    caption: str = ""
+    formats: tuple[str, ...] = ()
+    spans: tuple[tuple[str, int], ...] = ()
+    strong: tuple[tuple[int, int], ...] = ()
+
+
+class Interval(NamedTuple):
+    """A value with its interval, such as the difference of a system on a text."""
+
+    group: str
+    label: str
+    value: float
+    low: float
+    high: float
+    is_strong: bool = False  # drawn with a filled dot
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Values with their intervals, drawn as dots and whiskers around zero, in groups."""
+
+    name: str
+    title: str
+    x_label: str
+    intervals: tuple[Interval, ...]
     caption: str = ""
 
 
@@ -131,7 +164,8 @@ class Pyramid:
     caption: str = ""
 
 
-Block = Table | Points | Matrix | Lines | Pyramid
+PLOTTED = (Points, Matrix, Lines)  # what plotly draws
+Block = Table | Intervals | Points | Matrix | Lines | Pyramid
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +174,39 @@ class Section:
 
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
     :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
+    :ivar is_folded: whether the reader has to open the section.
     """
 
     key: str
     title: str
     lead: str
     blocks: tuple[Block, ...]
+    is_folded: bool = False
+
+
+class Fact(NamedTuple):
+    """A fact about an input, such as a file and its number of lines; ``link`` may be empty."""
+
+    name: str
+    text: str
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All sections of a page; ``facts`` are names and values about files, models and counts."""
+    """All sections of a page.
+
+    :ivar lead: the result in a sentence.
+    :ivar facts: facts about files, models and counts.
+    :ivar origin: the version and the date.
+    """
 
     title: str
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
+    lead: str = ""
+    command: str = ""
+    origin: str = ""
 
 
 def write_data(report: Report, folder: Path) -> None:
@@ -204,6 +256,8 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
     match block:
         case Table():
             return block.columns, block.rows
+        case Intervals():
+            return Interval._fields[:-1], (interval[:-1] for interval in block.intervals)
         case Points():
             groups = [block.groups] if block.groups else []
             rows = zip(block.x, block.y, block.labels, *groups, strict=True)

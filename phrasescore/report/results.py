@@ -1,36 +1,18 @@
-"""Sections about results: translations, an experiment's table, tuning and training."""
+"""Sections about the sentences in which systems differ, tuning and training."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from typing import Any
 
-from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
+from phrasescore.evaluation.comparison import Comparison
 from phrasescore.evaluation.sentences import Sentences
-from phrasescore.evaluation.significance import SAMPLES, p_value_text
+from phrasescore.evaluation.significance import p_value_text
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
 from phrasescore.report.tuning import TuneReport
 
 TOP = 25  # number of sentences to list with the largest gains, and with the largest losses
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
-
-_TRANSLATIONS_LEAD = """\
-BLEU is computed as in multi-bleu.perl, from 0 to 100: on the words in the files, without \
-smoothing. Each group of sentences is scored as a separate corpus; BLEU is unreliable for a few \
-sentences."""
-
-_TESTS = (
-    "p: the probability that such a difference from the first system occurs by chance (approximate "
-    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}). ±: half the width of the 95% "
-    f"interval over {SAMPLES:,} bootstrap samples."
-)
-
-_BARS = (
-    "Bars: the 95% interval over samples of a group's sentences, drawn with replacement. They are "
-    "unreliable for a few sentences, and meaningless for a single one."
-)
 
 _DIFFERENCES_LEAD = """\
 The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
@@ -50,56 +32,6 @@ counts as a word. A network with perplexity 100 is as uncertain as one that choo
 words at random. The perplexity on held-out data is the one that matters. If it increases while \
 the other decreases, the network is overfitting. Perplexities cannot be compared between models \
 with different data or shortlists."""
-
-# The values for a system on a text in table.toml, besides its score, and the suffixes of their
-# column headings.
-_FIGURES = {"deviation": " ±", "difference": ": difference", "p_value": ": p"}
-
-
-def translation_section(
-    comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int
-) -> Section:
-    """Return a table of systems, and one figure per breakdown, with bootstrap intervals."""
-    blocks: list[Table | Lines] = [_systems_table(comparison)]
-    for number, breakdown in enumerate(breakdowns, start=1):
-        blocks.append(_group_lines(comparison, breakdown, f"bleu-groups-{number}", seed))
-    return Section("translations", "Translations", _TRANSLATIONS_LEAD, tuple(blocks))
-
-
-def _systems_table(comparison: Comparison) -> Table:
-    scores = comparison.scores
-    if len(scores) == 1:
-        (only,) = scores
-        row = (only.name, _round(only.mean), round(only.length_ratio, 3))
-        return Table("bleu", "BLEU", ("system", "BLEU", "length ratio"), (row,))
-    columns = ("system", "BLEU", "± (95%)", "difference from the first", "p", "length ratio")
-    rows = tuple(
-        (
-            *(score.name, _round(score.mean), _round(confidence), _round(score.difference)),
-            *(score.p_value, round(score.length_ratio, 3)),
-        )
-        for score, confidence in zip(scores, comparison.confidences(), strict=True)
-    )
-    return Table("bleu", "BLEU", columns, rows, _TESTS)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
-
-
-def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
-    groups = comparison.score_groups(breakdown).groups
-    labels = tuple(group.label for group in groups)
-    sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
-    scores = zip(*(group.bleu for group in groups), strict=True)
-    spreads = zip(*comparison.group_spreads(breakdown, seed), strict=True)
-    series = tuple(
-        Series(system.name, labels, *curve)
-        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
-    )
-    caption = f"Sentences in each group: {sizes}. {_BARS}"
-    title = f"BLEU by {breakdown.title}"
-    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
 
 
 def difference_section(comparison: Comparison) -> Section:
@@ -168,47 +100,6 @@ def _plain_lines(text: Sentences) -> list[str]:
     return [shown(words) for words in text.words]
 
 
-def experiment_section(table: Mapping[str, Any]) -> Section:
-    """Return a section with the scores in an experiment's ``table.toml``.
-
-    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another structure.
-    """
-    rows: list[Mapping[str, Any]] = list(table["row"])
-    names = tuple(f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows)
-    texts = list(
-        dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
-    )
-    found = {key for row in rows for text in texts for key in row.get(text, {})}
-    metric: TableMetric = "word_accuracy" if "word_accuracy" in found else "bleu"
-    title, suffixes = METRIC_TITLES[metric], {metric: "", **_FIGURES}
-    cells = tuple(
-        (
-            name,
-            *(_figure(row, text, figure) for text in texts for figure in suffixes),
-            ", ".join(map(str, row.get("rounds", ()))),
-        )
-        for name, row in zip(names, rows, strict=True)
-    )
-    figures = [f"{text}{ending}" for text in texts for ending in suffixes.values()]
-    columns = ("system", *figures, "rounds")
-    blocks: list[Table | Lines] = [Table("experiment-table", title, columns, cells)]
-    if texts:
-        series = []
-        for text in texts:
-            heights = tuple(_figure(row, text, metric) for row in rows)
-            spread = tuple(float(row.get(text, {}).get("deviation") or 0.0) for row in rows)
-            series.append(Series(text, names, heights, spread if any(spread) else ()))
-        bars = Lines("experiment-bars", title, "system", title, tuple(series), bars=True)
-        blocks.append(bars)
-    notes = " ".join(str(note) for note in table.get("notes", ()))
-    return Section("experiment", "Experiment", notes, tuple(blocks))
-
-
-def _figure(row: Mapping[str, Any], text: str, figure: str) -> float | None:
-    value = row.get(text, {}).get(figure)
-    return None if value is None else round(float(value), 4 if figure == "p_value" else 2)
-
-
 def tuning_section(report: TuneReport) -> Section:
     """Return a section with the tuned weights, and with contributions and ablations if computed."""
     metric = report.metric
@@ -244,6 +135,10 @@ def tuning_section(report: TuneReport) -> Section:
         f"{report.hypotheses:,} hypotheses.\n\n{_TUNING_LEAD}"
     )
     return Section("tuning", "Weights", lead, tuple(blocks))
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
 
 
 def _weights_table(report: TuneReport) -> Table:
