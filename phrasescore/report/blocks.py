@@ -61,28 +61,6 @@ class Table:
     strong: tuple[tuple[int, int], ...] = ()
 
 
-class Interval(NamedTuple):
-    """A value with its interval, such as the difference of a system on a text."""
-
-    group: str
-    label: str
-    value: float
-    low: float
-    high: float
-    is_strong: bool = False  # drawn with a filled dot
-
-
-@dataclass(frozen=True, slots=True)
-class Intervals:
-    """Values with their intervals, drawn as dots and whiskers around zero, in groups."""
-
-    name: str
-    title: str
-    x_label: str
-    intervals: tuple[Interval, ...]
-    caption: str = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Points:
     """A scatter plot, or a map that places similar items near one another.
@@ -148,6 +126,40 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
+class Estimates:
+    """Values with the ends of their intervals, one per row; None leaves a gap.
+
+    :ivar low: the lower end of each interval; empty for no intervals.
+    :ivar high: the upper end of each interval; empty for no intervals.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Estimates side by side: a row for each name, from top to bottom, with dots and whiskers.
+
+    :ivar rows: the names of the rows.
+    :ivar series: one or more values per row; several are drawn below one another in a row.
+    :ivar signed: whether the values are differences; shows signs and a line at zero.
+    :ivar bars: whether to draw bars from zero, for shares of a whole.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    rows: tuple[str, ...]
+    series: tuple[Estimates, ...]
+    signed: bool = False
+    bars: bool = False
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Pyramid:
     """The soft parse of a sentence by a gated recursive convolution.
 
@@ -165,7 +177,7 @@ class Pyramid:
 
 
 PLOTTED = (Points, Matrix, Lines)  # what plotly draws
-Block = Table | Intervals | Points | Matrix | Lines | Pyramid
+Block = Table | Points | Matrix | Lines | Intervals | Pyramid
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,13 +186,15 @@ class Section:
 
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
     :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
-    :ivar is_folded: whether the reader has to open the section.
+    :ivar notes: notes at the end of the section, which the reader has to open.
+    :ivar is_folded: whether the reader has to open the whole section.
     """
 
     key: str
     title: str
     lead: str
     blocks: tuple[Block, ...]
+    notes: tuple[str, ...] = ()
     is_folded: bool = False
 
 
@@ -256,8 +270,6 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
     match block:
         case Table():
             return block.columns, block.rows
-        case Intervals():
-            return Interval._fields[:-1], (interval[:-1] for interval in block.intervals)
         case Points():
             groups = [block.groups] if block.groups else []
             rows = zip(block.x, block.y, block.labels, *groups, strict=True)
@@ -267,6 +279,8 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
             return ("", *block.column_labels), ((label, *values) for label, values in labelled)
         case Lines():
             return ("series", "x", "y", "spread"), _line_rows(block)
+        case Intervals():
+            return ("series", "name", "value", "low", "high"), _interval_rows(block)
         case Pyramid():
             return ("level", "unit", "words", "new", "left", "right"), _unit_rows(block)
 
@@ -276,6 +290,14 @@ def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
         spreads = series.spread or (None,) * len(series.x)
         for x, y, spread in zip(series.x, series.y, spreads, strict=True):
             yield series.name, x, y, spread
+
+
+def _interval_rows(block: Intervals) -> Iterable[tuple[Cell, ...]]:
+    nothing = (None,) * len(block.rows)
+    for series in block.series:
+        ends = (series.low or nothing, series.high or nothing)
+        for name, *numbers in zip(block.rows, series.values, *ends, strict=True):
+            yield series.name, name, *numbers
 
 
 def _unit_rows(block: Pyramid) -> Iterable[tuple[Cell, ...]]:

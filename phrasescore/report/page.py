@@ -4,7 +4,7 @@ The page's content security policy forbids all requests, and all scripts except 
 identified by their hashes. It allows ``unsafe-eval`` because regl, which draws points for plotly,
 compiles its shaders from text.
 
-plotly.js (https://plotly.com/javascript) draws the figures. It is stored compressed, with 2 MB
+plotly.js (https://plotly.com/javascript) draws most figures. It is stored compressed, with 2 MB
 instead of 5, and decompressed when the reader scrolls to the first figure. Values are stored as
 JSON. Jinja escapes HTML, `_json` escapes characters that could end a script, and ``figures.js`` in
 ``page_parts`` escapes tags that plotly would interpret.
@@ -30,15 +30,17 @@ from markupsafe import Markup
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.folders import writing_folder
 from phrasescore.report import blocks
-from phrasescore.report.intervals import MINUS, draw_intervals
 
 PAGE = "index.html"
 _NAMES = {PAGE, "report.json", blocks.DATA}  # in the folder; blocks.DATA holds only .tsv files
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
-_SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
-NOTHING = "–"
+_SCRIPTS = (
+    *("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "intervals.js"),
+    "page.js",
+)
+NOTHING, MINUS = "–", "\u2212"
 _DIGITS = 4  # significant digits of a column's largest number, which set its decimals
 _MOST_DECIMALS = 6
 
@@ -100,10 +102,10 @@ def render_page(report: blocks.Report) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    has_figures = any(
+    needs_plotly = any(
         isinstance(block, blocks.PLOTTED) for part in report.sections for block in part.blocks
     )
-    plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
+    plotly_hash, plotly = _pack_plotly() if needs_plotly else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))
     script = f'(() => {{\n"use strict";\n{parts}}})();\n'
     environment.filters.update(
@@ -112,7 +114,6 @@ def render_page(report: blocks.Report) -> str:
         number_columns=_number_columns,
         heads=_heads,
         rows=_rows,
-        drawn=draw_intervals,
         data=_json,
     )
     return environment.from_string(_part("page.html.j2")).render(

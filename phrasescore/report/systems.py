@@ -9,14 +9,14 @@ from phrasescore.evaluation.significance import SAMPLES, p_value_text
 from phrasescore.report.blocks import (
     Block,
     Cell,
-    Interval,
+    Estimates,
     Intervals,
     Lines,
     Section,
     Series,
     Table,
 )
-from phrasescore.report.intervals import MINUS, signed
+from phrasescore.report.page import MINUS
 from phrasescore.report.tuning import TuneReport
 
 _SIGNIFICANT = 0.05  # the p-value below which a difference is called significant
@@ -111,15 +111,17 @@ def _in_text(metric: TableMetric) -> str:
     return "BLEU" if metric == "bleu" else METRIC_TITLES[metric].lower()
 
 
-def _number(value: float, digits: int) -> str:
-    return f"{value:.{digits}f}".replace("-", MINUS)
+def _number(value: float, digits: int, sign: str = "") -> str:
+    return f"{value:{sign}.{digits}f}".replace("-", MINUS)
 
 
-def results_blocks(results: Results, name: str = "results") -> tuple[Table | Intervals, ...]:
-    """Return the table of systems, and their differences from the first one."""
-    table = _systems_table(results, name)
-    differences = _differences(results, name)
-    return (table,) if differences is None else (table, differences)
+def results_section(found: Sequence[Results]) -> Section:
+    """Return the table of systems and their differences from the first one, for each result."""
+    blocks: list[Table | Intervals] = []
+    for results, name in zip(found, ("results", "translations"), strict=False):
+        blocks += filter(None, [_systems_table(results, name), _differences(results, name)])
+    notes = dict.fromkeys(note for results in found for note in _table_notes(results))
+    return Section("results", "Results", "", tuple(blocks), tuple(notes))
 
 
 def text_results(comparison: Comparison, name: str) -> Results:
@@ -170,7 +172,9 @@ def _systems_table(results: Results, name: str) -> Table:
         f"{title} on {_join([text.name for text in tests]) or 'no text yet'}",
         tuple(columns),
         tuple(map(tuple, cells)),
-        "\n".join(_table_notes(results)),
+        "\n".join(
+            f"* {system}: {remark}." for system, own in results.remarks.items() for remark in own
+        ),
         tuple(formats),
         tuple(spans),
         tuple(strong),
@@ -184,7 +188,7 @@ def _score_cells(
         return [None] * (1 + has_deviation + 3 * is_compared + has_ratio)
     interval = None
     if score.interval is not None:
-        low, high = (signed(end) for end in score.interval)
+        low, high = (_number(end, 2, "+") for end in score.interval)
         interval = f"{low} to {high}"
     return [
         score.mean,
@@ -204,7 +208,9 @@ def _is_better(score: SystemScore) -> bool:
 
 
 def _table_notes(results: Results) -> list[str]:
-    notes = list(results.notes) or ([_BLEU] if results.metric == "bleu" else [])
+    # Remarks are in the table's caption.
+    notes = [note for note in results.notes if not note.startswith("* ")]
+    notes = notes or ([_BLEU] if results.metric == "bleu" else [])
     scores = [score for text in results.tests for score in text.scores.values()]
     if any(score.difference is not None for score in scores):
         tests = [_INTERVALS, "Bold: better than the first row, with p < 0.05."]
@@ -213,31 +219,29 @@ def _table_notes(results: Results) -> list[str]:
 
 
 def _differences(results: Results, name: str) -> Intervals | None:
-    texts = [text for text in results.tests if len(text.scores) > 1]
-    found = tuple(
-        Interval(
-            text.name if len(texts) > 1 else "",
-            score.name,
-            score.difference,
-            *score.interval,
-            score.p_value is not None and score.p_value < _SIGNIFICANT,
-        )
-        for text in texts
-        for score in text.scores.values()
-        if score.difference is not None and score.interval is not None
-    )
-    if not found:
+    """Return the differences from the first system, with a row for each other system."""
+    rows = results.systems[1:]
+    series = []
+    for text in results.tests:
+        found = [text.scores.get(row) for row in rows]
+        ends = [None if score is None else score.interval for score in found]
+        if any(ends):
+            values = (None if score is None else score.difference for score in found)
+            low, high = ([None if pair is None else pair[end] for pair in ends] for end in (0, 1))
+            series.append(Estimates(text.name, tuple(values), tuple(low), tuple(high)))
+    if not series:
         return None
     first = results.systems[0]
-    caption = (
-        f"Dots to the right of the line are better than {first}. A whisker is the 95% interval of "
-        "the difference; a filled dot means p < 0.05."
-    )
-    title = f"Difference from {first}"
-    if len(texts) == 1:
-        title += f" on {texts[0].name}"
+    title = f"Difference from {first}" + (f" on {series[0].name}" if len(series) == 1 else "")
     return Intervals(
-        f"{name}-differences", title, f"difference of {_in_text(results.metric)}", found, caption
+        f"{name}-differences",
+        title,
+        f"difference of {_in_text(results.metric)}",
+        rows,
+        tuple(series),
+        signed=True,
+        caption=f"To the right of zero, a system is better than {first}; a whisker that reaches "
+        "zero means that the difference may be chance. Whiskers are 95% intervals.",
     )
 
 

@@ -7,7 +7,9 @@ const MOST_WEBGL = isCoarse ? 2 : 4;
 const PRINT_WIDTH = 680;
 const LOAD_AFTER = 300; // milliseconds: then plotly is unpacked, though no figure is near yet
 
-const figures = [...document.querySelectorAll("figure.block:has(.drawing)")].map((root) => ({
+const DRAWN_HERE = { pyramid: drawPyramid, intervals: drawIntervals }; // without plotly
+
+const figures = [...document.querySelectorAll("figure.block")].map((root) => ({
   root, drawing: root.querySelector(".drawing"), data: null, isDrawn: false, off: new Set(), usesWebgl: false,
 }));
 const figureOf = new Map(figures.map((figure) => [figure.root, figure]));
@@ -23,8 +25,8 @@ function draw(figure) {
   const { kind, is_map: isMap } = readData(figure);
   figure.isDrawn = true;
   figure.drawing.classList.add("drawn");
-  if (kind === "pyramid") {
-    drawPyramid(figure, theme, width);
+  if (kind in DRAWN_HERE) {
+    DRAWN_HERE[kind](figure, theme, width);
     return;
   }
   const picture = PICTURES[kind](figure, theme, width);
@@ -124,7 +126,7 @@ async function drawNear(figure) {
   // When it has left meanwhile, it is drawn as it comes again.
   if (figure.isDrawn || distance(figure) > NEAR) return;
   try {
-    if (readData(figure).kind !== "pyramid") await loadPlotly();
+    if (!(readData(figure).kind in DRAWN_HERE)) await loadPlotly();
     if (!figure.isDrawn) draw(figure);
   } catch (error) {
     figure.drawing.textContent = `This figure cannot be drawn here (${error.message}); it needs a browser of 2023 or later.`;
@@ -166,7 +168,7 @@ function watchPrinting() {
     isPrinting = true;
     drawn = figures.filter((figure) => figure.isDrawn);
     for (const figure of figures) {
-      if (readData(figure).kind === "pyramid" || window.Plotly) draw(figure);
+      if (readData(figure).kind in DRAWN_HERE || window.Plotly) draw(figure);
     }
   });
   addEventListener("afterprint", () => {
@@ -216,6 +218,5 @@ watchContents();
 watch();
 watchPrinting();
 addEventListener("load", () => {
-  const isNeeded = figures.some((figure) => !figure.root.classList.contains("pyramid"));
-  if (isNeeded) setTimeout(loadPlotly, LOAD_AFTER);
+  if (document.getElementById("_plotly")) setTimeout(loadPlotly, LOAD_AFTER);
 });

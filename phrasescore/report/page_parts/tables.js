@@ -131,6 +131,15 @@ const VALUE_ROWS = {
     }));
     return [hasSpread ? [...columns, "±"] : columns, rows];
   },
+  intervals(data) {
+    const hasEnds = data.series.some((series) => series.low.length);
+    const rows = data.series.flatMap((series) => data.rows.map((name, place) => {
+      const row = [series.name, name, series.values[place]];
+      return hasEnds ? [...row, series.low[place] ?? null, series.high[place] ?? null] : row;
+    }));
+    const columns = ["series", "name", data.x_label];
+    return [hasEnds ? [...columns, "low", "high"] : columns, rows];
+  },
   pyramid(data) {
     const rows = data.levels.flatMap((units, level) => units.map((shares, place) => (
       [level + 1, data.words.slice(place, place + level + 2).join(" "), ...shares])));

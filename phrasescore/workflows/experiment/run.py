@@ -118,7 +118,7 @@ def run_experiment(
                 if run.report in step.outputs:
                     write_system(run, Preparation(wanted, absolute), wanted)
             if was_run and translated:
-                write_table(table(), absolute, command)
+                write_table(table(), absolute, command, is_final=False)
             meter.update(note=step.name)
 
         def table() -> ExperimentTable:

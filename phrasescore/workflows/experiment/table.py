@@ -20,6 +20,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.report.systems import P_VALUES
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.report import make_report
@@ -27,6 +28,7 @@ from phrasescore.workflows.report.experiment_folder import StepRecord
 
 TABLE_FILES = ("table.txt", "table.toml")
 REPORT = "report"  # the folder of the page
+_QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning", "steps")
 _MEAN = "the mean over the replicas ± their standard deviation"
 METRICS: dict[TableMetric, str] = {
     "bleu": f"BLEU on the tokenised text (as in multi-bleu.perl): {_MEAN}.",
@@ -158,17 +160,21 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
         yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"
 
 
-def write_table(table: ExperimentTable, folder: Path, command: str = "") -> None:
+def write_table(
+    table: ExperimentTable, folder: Path, command: str = "", *, is_final: bool = True
+) -> None:
     """Write ``table.txt``, ``table.toml`` and the report, each atomically.
 
     :param command: the command that the report shows.
+    :param is_final: False to write only the sections of the report that take no time.
     """
     for name, text in zip(TABLE_FILES, (to_text(table), to_toml(table, folder)), strict=True):
         with open_output(str(folder / name)) as stream:
             # Paths may have bytes that are not UTF-8; TOML has no notation for them.
             stream.write(text.encode(errors="replace"))
     if any(row.cells for row in table.rows):
-        make_report([], folder / REPORT, experiment=folder, command=command)
+        settings = Reporting(only=() if is_final else _QUICK_SECTIONS)
+        make_report([], folder / REPORT, experiment=folder, settings=settings, command=command)
 
 
 def to_text(table: ExperimentTable) -> str:

@@ -83,9 +83,7 @@ def read_results(inputs: ReportInputs) -> list[systems.Results]:
 
 
 def _make_results(inputs: ReportInputs) -> MadeSection:
-    found = zip(read_results(inputs), ("results", "translations"), strict=False)
-    made = [block for each, name in found for block in systems.results_blocks(each, name)]
-    return MadeSection(Section("results", "Results", "", tuple(made)))
+    return MadeSection(systems.results_section(read_results(inputs)))
 
 
 def _make_groups(inputs: ReportInputs) -> MadeSection:

@@ -2,6 +2,8 @@
 
 from phrasescore.report.blocks import (
     Block,
+    Estimates,
+    Intervals,
     Lines,
     Matrix,
     Points,
@@ -35,6 +37,7 @@ def odd_blocks() -> tuple[Block, ...]:
         Points("points", text, text, text, numbers, numbers, ODD, ODD, caption=text),
         Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, text, text, text),
         Lines("lines", text, text, text, (Series(text, ODD, numbers),), caption=text),
+        Intervals("intervals", text, text, ODD, (Estimates(text, numbers),), caption=text),
         Pyramid("pyramid", text, ODD, shares, text),
     )
 

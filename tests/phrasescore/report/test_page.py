@@ -10,7 +10,18 @@ from html.parser import HTMLParser
 import pytest
 from plotly.offline import get_plotlyjs
 
-from phrasescore.report.blocks import Block, Cell, Points, Report, Section, Table
+from phrasescore.report.blocks import (
+    Block,
+    Cell,
+    Estimates,
+    Intervals,
+    Lines,
+    Points,
+    Report,
+    Section,
+    Series,
+    Table,
+)
 from phrasescore.report.page import render_page
 from tests.phrasescore.report.odd_report import ODD, odd_report
 
@@ -105,6 +116,13 @@ def test_a_figure_says_what_it_shows_and_where_its_values_are() -> None:
     assert any("scores.tsv" in text for text in elements.texts("noscript") + elements.texts("p"))
 
 
+def test_plotly_is_there_only_where_it_draws_something() -> None:
+    dots = Intervals("dots", "Dots", "BLEU", ("base",), (Estimates("dev", (1.0,)),))
+    assert "_plotly" not in Elements(render_page(report_of(dots))).attributes("id")
+    lines = Lines("lines", "Lines", "x", "y", (Series("a", (1,), (1.0,)),))
+    assert "_plotly" in Elements(render_page(report_of(dots, lines))).attributes("id")
+
+
 # Numbers
 
 
@@ -146,8 +164,8 @@ def test_a_row_is_sorted_by_all_digits() -> None:
 def test_no_word_becomes_an_element_or_an_attribute(odd_page: str) -> None:
     elements = Elements(odd_page)
     tags = [tag for tag, _, _ in elements.found]
-    # The values of four figures, plotly, and the page's own script.
-    assert tags.count("script") == 6
+    # The values of five figures, plotly, and the page's own script.
+    assert tags.count("script") == 7
     assert not {"b", "i"} & set(tags)
     assert tags.count("a") == 1
     assert not elements.attributes("onmouseover")
@@ -161,8 +179,8 @@ def test_words_are_shown_as_they_are(odd_page: str) -> None:
     text = "".join(ODD)
     assert elements.texts("title") == [text]
     assert elements.texts("h1") == elements.texts("h2") == [text]
-    assert elements.texts("h3") == [text] * 4
-    assert elements.texts("span").count(text) == 6  # a title, and five captions
+    assert elements.texts("h3") == [text] * 5
+    assert elements.texts("span").count(text) == 7  # a title, and six captions
 
 
 def test_the_values_of_a_figure_come_back_from_its_script(odd_page: str) -> None:
@@ -171,10 +189,11 @@ def test_the_values_of_a_figure_come_back_from_its_script(odd_page: str) -> None
         for tag, attributes, text in Elements(odd_page).found
         if tag == "script" and attributes.get("type") == "application/json"
     ]
-    assert [value["kind"] for value in values] == ["points", "matrix", "lines", "pyramid"]
+    kinds = [value["kind"] for value in values]
+    assert kinds == ["points", "matrix", "lines", "intervals", "pyramid"]
     assert values[0]["labels"] == values[0]["groups"] == list(ODD)
     assert values[1]["row_labels"] == values[1]["column_labels"] == list(ODD)
-    assert values[2]["series"][0]["x"] == values[3]["words"] == list(ODD)
+    assert values[2]["series"][0]["x"] == values[3]["rows"] == values[4]["words"] == list(ODD)
 
 
 def test_nothing_in_a_script_can_end_it_or_is_a_line_end_to_old_browsers(odd_page: str) -> None:

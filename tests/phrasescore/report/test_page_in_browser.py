@@ -138,7 +138,7 @@ def test_all_is_drawn_without_a_complaint_a_request_or_an_overlap(
     page.set_screen(**options)
     page.set_media(prefers_color_scheme=scheme)
     page.open(report_file)
-    for name in ("points", "matrix", "lines", "pyramid", "many", "map"):
+    for name in ("points", "matrix", "lines", "intervals", "pyramid", "many", "map"):
         bring(page, name)
     assert page.problems == []
     assert page.evaluate("document.documentElement.scrollWidth") == options["width"]
@@ -357,10 +357,10 @@ def test_all_is_on_paper(page: Page, report_file: Path) -> None:
     page.open(report_file)
     page.wait_for("window.Plotly !== undefined")
     drawn = "[...document.querySelectorAll('.drawing')].filter((each) => each.querySelector('svg'))"
-    assert page.evaluate(f"{drawn}.length") < 6
+    assert page.evaluate(f"{drawn}.length") < 7
     page.call("Page.printToPDF")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate(f"{drawn}.length") == 6
+    assert page.evaluate(f"{drawn}.length") == 7
     assert page.problems == []
 
 
