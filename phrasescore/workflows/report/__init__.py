@@ -149,6 +149,8 @@ def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tupl
         elif SECTION_PLANS[key].is_map and not _is_installed(*_EXTRA):
             reasons = [_cure("this section")]
         else:
+            if inputs.models:
+                _logger.info("report: %s", key)  # models make it slow
             section, reasons, notes = SECTION_PLANS[key].make(inputs)
             if section is not None and not _is_installed("plotly"):
                 section, reasons = _without_plots(section, reasons)

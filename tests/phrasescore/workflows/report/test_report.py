@@ -59,7 +59,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     # As JSON writes them.
     assert facts(report)["translations"] == "s\udce9: b\udcff"
     assert "s\\udce9: b\\udcff" in (folder.path / "out" / "index.html").read_text("utf-8")
-    assert "\ns\\udce9\t" in (folder.path / "out" / "data" / "bleu.tsv").read_text("utf-8")
+    assert "\ns\\udce9\t" in (folder.path / "out" / "data" / "results.tsv").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
         ({"lines": [2, 0]}, "--lines: expected at least 1, got 0"),
         ({"lines": [1], "sentences": 2}, "--sentences cannot be combined with --lines"),
         ({"sentences": 2}, "--sentences and --lines require --source"),
-        ({"only": ["weights"]}, "--only: expected one of translations, differences, "),
+        ({"only": ["weights"]}, "--only: expected one of results, differences, "),
         ({"only": ["tuning"]}, "tuning needs --tuning-report"),
     ],
 )
