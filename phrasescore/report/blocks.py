@@ -95,6 +95,7 @@ class Matrix:
     values: tuple[tuple[float, ...], ...]
     row_title: str = ""
     column_title: str = ""
+    value_label: str = ""
     caption: str = ""
 
 
@@ -113,14 +114,13 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series with a common x axis of numbers or names, drawn as lines or as grouped bars."""
+    """Lines with a common x axis of numbers or names."""
 
     name: str
     title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    bars: bool = False
     log_y: bool = False
     caption: str = ""
 
@@ -176,8 +176,63 @@ class Pyramid:
     caption: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class MarkedLine:
+    """A system's translation with marks for each word.
+
+    :ivar score: the sentence BLEU, 0 to 100.
+    :ivar matches: the length of the longest matching n-gram that contains the word, 0 to 4.
+    :ivar linked: whether the word forms a matching bigram with the word before it.
+    :ivar differs: whether the word is missing at this place in the first system's translation.
+    """
+
+    name: str
+    score: float
+    words: tuple[str, ...]
+    matches: tuple[int, ...]
+    linked: tuple[bool, ...]
+    differs: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedSentence:
+    """All translations of a sentence.
+
+    :ivar number: the 1-based line of the sentence.
+    :ivar note: why the sentence was chosen.
+    :ivar texts: the names and texts of the source, if known, and of the references.
+    """
+
+    number: int
+    note: str
+    texts: tuple[tuple[str, str], ...]
+    lines: tuple[MarkedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedGroup:
+    """Sentences that were chosen for the same reason."""
+
+    title: str
+    sentences: tuple[MarkedSentence, ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTexts:
+    """Translations of sentences by several systems, in which words are marked.
+
+    :ivar baseline: the name of the first system, with which the others are compared.
+    """
+
+    name: str
+    title: str
+    baseline: str
+    groups: tuple[MarkedGroup, ...]
+
+
 PLOTTED = (Points, Matrix, Lines)  # what plotly draws
-Block = Table | Points | Matrix | Lines | Intervals | Pyramid
+Block = Table | Points | Matrix | Lines | Intervals | Pyramid | MarkedTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +308,8 @@ def to_tsv(block: Block) -> str:
     """Convert a block to TSV.
 
     A matrix has its row labels in the first column. Lines have one row per point in each series. A
-    pyramid has one row per unit, from the lowest level up, with the words that it covers.
+    pyramid has one row per unit, from the lowest level up, with the words that it covers. Marked
+    texts have one row per line, with one mark per word, separated by blanks.
     """
     columns, rows = _as_rows(block)
     return "".join("\t".join(map(_cell_text, cells)) + "\n" for cells in (columns, *rows))
@@ -283,6 +339,9 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
             return ("series", "name", "value", "low", "high"), _interval_rows(block)
         case Pyramid():
             return ("level", "unit", "words", "new", "left", "right"), _unit_rows(block)
+        case MarkedTexts():
+            marks = ("matches", "linked", "differs")
+            return ("group", "sentence", "line", "BLEU", "text", *marks), _marked_rows(block)
 
 
 def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
@@ -304,3 +363,15 @@ def _unit_rows(block: Pyramid) -> Iterable[tuple[Cell, ...]]:
     for level, units in enumerate(block.levels, start=1):
         for start, shares in enumerate(units):
             yield level, start + 1, " ".join(block.words[start : start + level + 1]), *shares
+
+
+def _marked_rows(block: MarkedTexts) -> Iterable[tuple[Cell, ...]]:
+    for group in block.groups:
+        for sentence in group.sentences:
+            place = (group.title, sentence.number)
+            for name, text in sentence.texts:
+                yield *place, name, None, text, None, None, None
+            for line in sentence.lines:
+                marks = (line.matches, line.linked, line.differs)
+                texts = (" ".join(str(int(mark)) for mark in words) for words in marks)
+                yield *place, line.name, line.score, " ".join(line.words), *texts

@@ -114,6 +114,8 @@ def render_page(report: blocks.Report) -> str:
         number_columns=_number_columns,
         heads=_heads,
         rows=_rows,
+        runs=_marked_runs,
+        signed=_signed,
         data=_json,
     )
     return environment.from_string(_part("page.html.j2")).render(
@@ -196,6 +198,39 @@ def _cell(cell: blocks.Cell, decimals: int, spec: str) -> _ShownCell:
                 # Rounding must not leave a minus before zero.
                 text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec}}")
             return _ShownCell(text.replace("-", MINUS, 1) if spec else text, repr(float(cell)))
+
+
+def _signed(number: float) -> str:
+    text = f"{number:+.1f}".replace("-", "\N{MINUS SIGN}")
+    return text if float(f"{number:.1f}") else "0.0"
+
+
+class _Run(NamedTuple):
+    """Words of a marked line that belong to one match, or to none."""
+
+    kind: str  # the match: none, word, short (2 or 3 words) or long
+    parts: list[tuple[str, bool]]  # words, and whether they differ from the first system
+
+
+def _marked_runs(line: blocks.MarkedLine) -> list[_Run]:
+    """Split a line into matches, and each match where words begin or cease to differ."""
+    runs: list[_Run] = []
+    longest = 0
+    marks = zip(line.words, line.matches, line.linked, line.differs, strict=True)
+    for word, match, is_linked, differs in marks:
+        if runs and (is_linked or longest == match == 0):
+            longest = max(longest, match)
+            run = runs.pop()
+            if run.parts[-1][1] == differs:
+                run.parts[-1] = (f"{run.parts[-1][0]} {word}", differs)
+            else:
+                run.parts.append((word, differs))
+        else:
+            longest = match
+            run = _Run("", [(word, differs)])
+        kind = ("none", "word", "short", "short", "long")[longest]
+        runs.append(run._replace(kind=kind))
+    return runs
 
 
 def _json(block: blocks.Block) -> Markup:

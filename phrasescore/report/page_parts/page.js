@@ -65,10 +65,10 @@ function draw(figure) {
 }
 
 function addLegend(figure) {
-  const { kind, series, bars } = figure.data;
+  const { kind, series } = figure.data;
   const names = kind === "lines" ? series.map((each) => each.name) : kind === "points" ? figure.groups.names : [];
   if (names.length < 2) return;
-  const marks = names.map((_, place) => (bars ? "■" : GLYPHS[place % GLYPHS.length]));
+  const marks = names.map((_, place) => GLYPHS[place % GLYPHS.length]);
   makeLegend(figure, names, marks, (place, isOn) => {
     if (figure.isDrawn) Plotly.restyle(figure.drawing, { visible: isOn }, [place]);
   });

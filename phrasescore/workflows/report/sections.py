@@ -16,6 +16,7 @@ from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report import results, sentences, systems
 from phrasescore.report.blocks import Section
+from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
 from phrasescore.report.sentences import SentencePair, Words
@@ -283,7 +284,7 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 SECTION_PLANS = {
     "results": SectionPlan(_make_results, (_RESULTS,)),
     "differences": SectionPlan(
-        lambda inputs: MadeSection(results.difference_section(inputs.comparison)),
+        lambda inputs: MadeSection(difference_section(inputs.comparison)),
         (_TWO_SYSTEMS, "--references"),
     ),
     "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),

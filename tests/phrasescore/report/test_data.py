@@ -16,6 +16,10 @@ from phrasescore.report.blocks import (
     Fact,
     Intervals,
     Lines,
+    MarkedGroup,
+    MarkedLine,
+    MarkedSentence,
+    MarkedTexts,
     Matrix,
     Points,
     Pyramid,
@@ -39,6 +43,24 @@ BLOCKS: tuple[Block, ...] = (
         "BLEU",
         ("base", "+"),
         (Estimates("dev", (1.5, None), (1.0, None), (2.25, None)), Estimates("test", (2.0, 3.0))),
+    ),
+    MarkedTexts(
+        "marked",
+        "",
+        "base",
+        (
+            MarkedGroup(
+                "gains",
+                (
+                    MarkedSentence(
+                        7,
+                        "note",
+                        (("source", "s\t"),),
+                        (MarkedLine("+", 1.5, ("a", "b"), (2, 2), (False, True), (True, False)),),
+                    ),
+                ),
+            ),
+        ),
     ),
     Pyramid("pyramid", "", ("a", "b", "</s>"), (((0.5, 0.25, 0.25),) * 2, ((1.0, 0.0, 0.0),))),
 )
@@ -73,7 +95,16 @@ def test_the_json_file_has_everything(tmp_path: Path) -> None:
     expected = json.loads(json.dumps(asdict(REPORT)))
     kinds = [block.pop("kind") for section in read["sections"] for block in section["blocks"]]
     assert read == expected
-    assert kinds == ["table", "points", "points", "matrix", "lines", "intervals", "pyramid"]
+    assert kinds == [
+        "table",
+        "points",
+        "points",
+        "matrix",
+        "lines",
+        "intervals",
+        "markedtexts",
+        "pyramid",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -106,6 +137,14 @@ def test_the_json_file_has_everything(tmp_path: Path) -> None:
         ),
         (
             BLOCKS[6],
+            [
+                ["group", "sentence", "line", "BLEU", "text", "matches", "linked", "differs"],
+                ["gains", "7", "source", "", "s\t", "", "", ""],
+                ["gains", "7", "+", "1.5", "a b", "2 2", "0 1", "1 0"],
+            ],
+        ),
+        (
+            BLOCKS[7],
             [
                 ["level", "unit", "words", "new", "left", "right"],
                 ["1", "1", "a b", "0.5", "0.25", "0.25"],

@@ -17,6 +17,10 @@ from phrasescore.report.blocks import (
     Fact,
     Intervals,
     Lines,
+    MarkedGroup,
+    MarkedLine,
+    MarkedSentence,
+    MarkedTexts,
     Points,
     Report,
     Section,
@@ -163,6 +167,39 @@ def test_a_row_is_sorted_by_all_digits() -> None:
     ]
 
 
+def test_a_match_is_underlined_as_a_whole_and_words_that_differ_are_marked_in_it() -> None:
+    line = MarkedLine(
+        name="other",
+        score=12.34,
+        words=("a", "b", "c", "d", "e", "x", "y", "z"),
+        matches=(1, 4, 4, 4, 4, 0, 0, 2),
+        linked=(False, False, True, True, True, False, False, False),
+        differs=(False, False, True, True, False, False, True, False),
+    )
+    base = MarkedLine("base", 22.36, (), (), (), ())
+    group = MarkedGroup("Gains", (MarkedSentence(1234, "why", (), (base, line)),))
+    page = render_page(report_of(MarkedTexts("m", "M", "base", (group,))))
+    assert (
+        '<u class="word">a</u> <u class="long">b <mark>c d</mark> e</u> x <mark>y</mark> '
+        '<u class="short">z</u></td>'
+    ) in page
+    cells = Elements(page).texts("td")
+    assert cells[:2] == ["22.4", ""]
+    assert cells[3:5] == ["12.3", "\N{MINUS SIGN}10.0"]
+    assert "no words" in Elements(page).texts("span")
+    assert "Sentence 1,234" in Elements(page).texts("span")
+
+
+@pytest.mark.parametrize(("groups", "folded"), [(4, 1), (5, 3)])
+def test_of_many_sentences_the_first_are_shown_and_the_others_folded(
+    groups: int, folded: int
+) -> None:
+    sentences = tuple(MarkedSentence(number, "", (), ()) for number in range(4))
+    block = MarkedTexts("m", "M", "base", (MarkedGroup("Gains", sentences),) * groups)
+    page = render_page(report_of(block))
+    assert Elements(page).texts("summary")[1:] == [f"{folded} more"] * groups
+
+
 # Words from the web
 
 
@@ -182,16 +219,22 @@ def test_no_word_becomes_an_element_or_an_attribute(odd_page: str) -> None:
 
 def test_words_are_shown_as_they_are(odd_page: str) -> None:
     elements = Elements(odd_page)
-    for texts in (elements.texts("dt"), elements.texts("dd"), elements.texts("td")):
+    for texts in (elements.texts("dt"), elements.texts("dd")):
         assert texts == list(ODD)
-    assert elements.texts("th") == list(ODD)
+    cells = [text for text in elements.texts("td") if text and text != "50.0"]
+    assert cells == [*ODD, *ODD]  # of the table, and beside the marked line
+    # The words of that line in turn differ, and all but the first and the last match; behind the
+    # words of the legend.
+    assert elements.texts("mark")[2:] == list(ODD[::2])
+    assert elements.texts("u")[4:] == [ODD[1], "", ODD[3], "", ODD[5]]
+    assert elements.texts("th")[: len(ODD)] == list(ODD)
     text = "".join(ODD)
     assert elements.texts("title") == [text]
     assert elements.texts("h1") == elements.texts("h2")[:1] == [text]
     assert elements.texts("code") == [text]
     assert elements.texts("li")[-len(ODD) :] == list(ODD)
-    assert elements.texts("h3") == [text] * 5
-    assert elements.texts("span").count(text) == 7  # a title, and six captions
+    assert elements.texts("h3") == [text] * 6
+    assert elements.texts("span").count(text) == 7  # a title, five captions, and a reason
 
 
 def test_the_values_of_a_figure_come_back_from_its_script(odd_page: str) -> None:

@@ -337,7 +337,7 @@ def test_all_bars_have_their_names_and_lengths_their_order(page: Page, tmp_path:
     names = tuple(f"LexicalReordering0_{n}" for n in range(15))
     groups = ("7 words", "10 words and more", "4 words")
     blocks = (
-        Lines("bars", "Bars", "feature", "share", (Series("s", names, cloud(15)),), bars=True),
+        Lines("bars", "Bars", "feature", "share", (Series("s", names, cloud(15)),)),
         Points("map", "Map", "", "", cloud(3), cloud(3), ("a", "b", "c"), groups, is_map=True),
     )
     path = tmp_path / "index.html"

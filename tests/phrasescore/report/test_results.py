@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
-from phrasescore.report.blocks import Lines
+from phrasescore.report.blocks import Intervals, Lines
 from phrasescore.report.results import (
     training_section,
     tuning_section,
@@ -49,15 +49,26 @@ def test_weights_come_with_what_is_lost_without_them() -> None:
     )
     found = blocks_of(section)
     shares, losses, rounds = (found[f"tuning-{name}"] for name in ("shares", "ablations", "rounds"))
-    assert isinstance(shares, Lines)
-    assert isinstance(losses, Lines)
+    assert isinstance(shares, Intervals)
+    assert isinstance(losses, Intervals)
     assert isinstance(rounds, Lines)
-    assert (shares.bars, shares.series[0].y) == (True, (75.0, 25.0))
-    assert losses.series[0].y == (-4.5, None)
+    assert (shares.bars, shares.series[0].values) == (True, (75.0, 25.0))
+    assert (losses.signed, losses.series[0].values) == (True, (-4.5, None))
+    assert shares.rows == losses.rows == ("LM0_0", "TM0_0")
     assert (rounds.series[0].x, rounds.series[0].y) == ((1.0,), (58.0,))
     assert table_of(section, "tuning-seeds").rows == ((1, 59.5),)
     assert table_of(section, "tuning-methods").rows == (("pro", 58.0, 57.5),)
     assert "BLEU 57.00 with the start weights, 60.00 with the new weights" in section.lead
+
+
+def test_the_feature_that_moves_most_is_the_first_bar() -> None:
+    features = [
+        {"name": name, "start": 0.5, "weight": 0.1, "contribution": 0.1, "share": share}
+        for name, share in (("small", 0.25), ("large", 0.75), ("unknown", None))
+    ]
+    shares = blocks_of(tuning_section(tuned(features=features)))["tuning-shares"]
+    assert isinstance(shares, Intervals)
+    assert shares.rows == ("large", "small")
 
 
 def test_two_sets_of_weights_are_told_apart() -> None:
@@ -96,7 +107,8 @@ def test_curves_are_perplexities_by_update() -> None:
     assert isinstance(held_out, Lines)
     assert isinstance(seen, Lines)
     assert [(one.name, one.x, one.y) for one in held_out.series] == [("m", (20.0,), (5.5,))]
-    assert (held_out.caption, seen.caption) == ("Points above 1,000,000 are left out.",) * 2
+    for lines in (held_out, seen):
+        assert lines.caption.endswith(" Points above 1,000,000 are left out.")
     (line,) = seen.series
     assert line.y == pytest.approx((8.0, 1.0))
     rows = table_of(section, "training-models").rows
@@ -122,4 +134,4 @@ def test_no_points_are_said_to_be_left_out_where_all_are_drawn() -> None:
     for name in ("held-out", "seen"):
         lines = blocks_of(section)[f"training-{name}"]
         assert isinstance(lines, Lines)
-        assert lines.caption == ""
+        assert "left out" not in lines.caption
