@@ -112,8 +112,8 @@ def make_report(
     choose_device(compute.device)  # reject a missing device before the long computation
     check_folder(os.fspath(folder), files.paths())
     date = _find_date()
-    inputs = read_inputs(files, settings, compute, progress)
-    report, left_out = _make_sections(inputs, os.fspath(folder))
+    content = read_inputs(files, settings, compute, progress)
+    report, left_out = _make_sections(content, os.fspath(folder))
     report = replace(report, command=command, origin=f"phrasescore {__version__}, {date}")
     page = write_report(report, Path(folder))
     names = tuple(section.key for section in report.sections)

@@ -42,8 +42,11 @@ def compare(*names: str) -> Comparison:
 def table_and_figure(results: Results) -> tuple[Table, Intervals | None]:
     table, *figures = results_section([results]).blocks
     assert isinstance(table, Table)
-    assert not figures or isinstance(figures[0], Intervals)
-    return table, figures[0] if figures else None
+    if not figures:
+        return table, None
+    (figure,) = figures
+    assert isinstance(figure, Intervals)
+    return table, figure
 
 
 def score(
@@ -67,7 +70,8 @@ def test_systems_have_their_difference_from_the_first() -> None:
     first, other = table.rows
     low = 100 * math.exp(1 - 15 / 11) * (10 / 11) ** 0.25
     high = 100 * math.exp(1 - 15 / 12) * (11 / 12) ** 0.25
-    assert first == ("first", pytest.approx(low), None, None, None, 11 / 15)
+    assert first[1] == pytest.approx(low)
+    assert (first[0], *first[2:]) == ("first", None, None, None, 11 / 15)
     assert other[1:3] == pytest.approx((high, high - low))
     assert other[4:] == (comparison.scores[1].p_value, 0.8)
     assert figure is not None
