@@ -290,7 +290,7 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
         "Weights of each system",
         tuple(columns),
         tuple((name, *cells, *[None] * (width - len(cells))) for name, cells in rows.items()),
-        "Of the first tuning run. An empty cell means that the system lacks the feature.",
+        "Of the first tuning run. A dash means that the system lacks the feature.",
         ("", *("#.4g",) * width),
     )
 

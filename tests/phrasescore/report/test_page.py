@@ -142,6 +142,24 @@ def test_numbers_of_a_column_have_as_many_decimals_as_its_largest_needs() -> Non
     assert shown_cells(0.0, -0.0) == ["0.000", "-0.000"]
 
 
+def test_a_format_shows_signs_p_values_and_headings_over_columns() -> None:
+    columns = ("system", "test: BLEU", "test: p")
+    rows = (("a", 1.0, 0.0004), ("b", -1.25, 0.0014), ("c", -0.001, None))
+    table = Table("t", "T", columns, rows, formats=("", "+.2f", "p"), spans=(("", 1), ("test", 2)))
+    elements = Elements(render_page(report_of(table)))
+    assert elements.texts("td")[1:] == [
+        *("a", "+1.00", "< 0.001", "b", "\u22121.25", "0.001", "c", "0.00", "–"),
+    ]
+    assert elements.texts("th") == ["test", "system", "BLEU", "p"]
+
+
+def test_a_folded_section_is_opened_by_its_heading() -> None:
+    section = Section("s", "Steps", "", (), is_folded=True)
+    tags = [tag for tag, _, _ in Elements(render_page(Report("R", (), (section,)))).found]
+    at = tags.index("section")
+    assert tags[at : at + 4] == ["section", "details", "summary", "h2"]
+
+
 def test_a_small_number_beside_a_large_one_is_not_shown_as_nought() -> None:
     assert shown_cells(0.5, 1e-9, 0.0) == ["0.5000", "1.0e-09", "0.0000"]
 
