@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sacremoses import MosesDetokenizer
 
@@ -41,13 +42,23 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file."""
+    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file.
+
+    :ivar formats: how the page shows the numbers of each column: a format specification such as
+        ``.2f``, ``p`` for p-values, or "" for four significant digits of the largest number.
+    :ivar spans: headings that span columns, each with its number of columns. The columns below one
+        have it in their names, as in "test: BLEU", and the page shows the rest.
+    :ivar strong: the row and column indices of cells in bold.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+    formats: tuple[str, ...] = ()
+    spans: tuple[tuple[str, int], ...] = ()
+    strong: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +231,7 @@ class MarkedTexts:
     groups: tuple[MarkedGroup, ...]
 
 
+PLOTTED = (Points, Matrix, Lines)  # what plotly draws
 Block = Table | Points | Matrix | Lines | Intervals | Pyramid | MarkedTexts
 
 
@@ -229,21 +241,41 @@ class Section:
 
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
     :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
+    :ivar notes: notes at the end of the section, which the reader has to open.
+    :ivar is_folded: whether the reader has to open the whole section.
     """
 
     key: str
     title: str
     lead: str
     blocks: tuple[Block, ...]
+    notes: tuple[str, ...] = ()
+    is_folded: bool = False
+
+
+class Fact(NamedTuple):
+    """A fact about an input, such as a file and its number of lines; ``link`` may be empty."""
+
+    name: str
+    text: str
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All sections of a page; ``facts`` are names and values about files, models and counts."""
+    """All sections of a page.
+
+    :ivar lead: the result in a sentence.
+    :ivar facts: facts about files, models and counts.
+    :ivar origin: the version and the date.
+    """
 
     title: str
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
+    lead: str = ""
+    command: str = ""
+    origin: str = ""
 
 
 def write_data(report: Report, folder: Path) -> None:

@@ -17,10 +17,12 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -38,7 +40,7 @@ _SCRIPTS = (
     *("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "intervals.js"),
     "page.js",
 )
-NOTHING = "–"
+NOTHING, MINUS = "–", "\u2212"
 _DIGITS = 4  # significant digits of a column's largest number, which set its decimals
 _MOST_DECIMALS = 6
 
@@ -79,6 +81,18 @@ def write_report(report: blocks.Report, folder: Path) -> Path:
     return folder / PAGE
 
 
+def link_to(path: str, folder: str) -> str:
+    """Return a link from the page in a folder to a file.
+
+    The link is relative if the file is in the folder above the page's, so that both can be moved
+    together; otherwise it has the absolute path.
+    """
+    target, page = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
+    if page.parent in target.parents:
+        return quote(os.fsencode(os.path.relpath(target, page)))
+    return target.as_uri()
+
+
 def render_page(report: blocks.Report) -> str:
     """Render a report as HTML; equal reports give identical pages."""
     environment = jinja2.Environment(
@@ -89,9 +103,7 @@ def render_page(report: blocks.Report) -> str:
         keep_trailing_newline=True,
     )
     needs_plotly = any(
-        isinstance(block, blocks.Points | blocks.Matrix | blocks.Lines)
-        for part in report.sections
-        for block in part.blocks
+        isinstance(block, blocks.PLOTTED) for part in report.sections for block in part.blocks
     )
     plotly_hash, plotly = _pack_plotly() if needs_plotly else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))
@@ -100,6 +112,7 @@ def render_page(report: blocks.Report) -> str:
         kind=lambda block: type(block).__name__.lower(),
         paragraphs=lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
         number_columns=_number_columns,
+        heads=_heads,
         rows=_rows,
         runs=_marked_runs,
         signed=_signed,
@@ -146,19 +159,29 @@ def _number_columns(table: blocks.Table) -> list[bool]:
     ]
 
 
+def _heads(table: blocks.Table) -> list[str]:
+    """Return the headings of the columns, without the headings above them."""
+    spans = [name for name, count in table.spans for _ in range(count)]
+    if not spans:
+        return list(table.columns)
+    named = zip(table.columns, spans, strict=True)
+    return [column.removeprefix(f"{span}: ") for column, span in named]
+
+
 def _rows(table: blocks.Table) -> list[tuple[_ShownCell, ...]]:
-    columns = map(_column_cells, zip(*table.rows, strict=True))
+    formats = table.formats or ("",) * len(table.columns)
+    columns = map(_column_cells, zip(*table.rows, strict=True), formats)
     return list(zip(*columns, strict=True))
 
 
-def _column_cells(cells: Sequence[blocks.Cell]) -> list[_ShownCell]:
+def _column_cells(cells: Sequence[blocks.Cell], spec: str) -> list[_ShownCell]:
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
     decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
-    return [_cell(cell, decimals) for cell in cells]
+    return [_cell(cell, decimals, spec) for cell in cells]
 
 
-def _cell(cell: blocks.Cell, decimals: int) -> _ShownCell:
+def _cell(cell: blocks.Cell, decimals: int, spec: str) -> _ShownCell:
     match cell:
         case None:
             return _ShownCell(NOTHING, None)
@@ -169,7 +192,12 @@ def _cell(cell: blocks.Cell, decimals: int) -> _ShownCell:
         case float():
             is_lost = cell != 0 and abs(cell) < 0.5 * 10**-decimals
             text = f"{cell:.1e}" if is_lost else f"{cell:,.{decimals}f}"
-            return _ShownCell(text, repr(float(cell)))
+            if spec == "p":
+                text = "< 0.001" if cell < 0.001 else f"{cell:.3f}"
+            elif spec:
+                # Rounding must not leave a minus before zero.
+                text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec}}")
+            return _ShownCell(text.replace("-", MINUS, 1) if spec else text, repr(float(cell)))
 
 
 def _signed(number: float) -> str:

@@ -1,34 +1,14 @@
-"""Sections about results: translations, an experiment's table, tuning and training."""
+"""Sections about tuning and training."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from typing import Any
 
-from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
-from phrasescore.evaluation.significance import SAMPLES
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Estimates, Intervals, Lines, Section, Series, Table
 from phrasescore.report.tuning import TuneReport
 
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
-
-_TRANSLATIONS_LEAD = """\
-BLEU is computed as in multi-bleu.perl, from 0 to 100: on the words in the files, without \
-smoothing. Each group of sentences is scored as a separate corpus; BLEU is unreliable for a few \
-sentences."""
-
-_TESTS = (
-    "p: the probability that such a difference from the first system occurs by chance (approximate "
-    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}). ±: half the width of the 95% "
-    f"interval over {SAMPLES:,} bootstrap samples."
-)
-
-_BARS = (
-    "Bars: the 95% interval over samples of a group's sentences, drawn with replacement. They are "
-    "unreliable for a few sentences, and meaningless for a single one."
-)
 
 _TUNING_LEAD = """\
 A feature's contribution is its weight times the standard deviation of its values among the \
@@ -42,94 +22,6 @@ counts as a word. A network with perplexity 100 is as uncertain as one that choo
 words at random. The perplexity on held-out data is the one that matters. If it increases while \
 the other decreases, the network is overfitting. Perplexities cannot be compared between models \
 with different data or shortlists."""
-
-# The values for a system on a text in table.toml, besides its score, and the suffixes of their
-# column headings.
-_FIGURES = {"deviation": " ±", "difference": ": difference", "p_value": ": p"}
-
-
-def translation_section(
-    comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int
-) -> Section:
-    """Return a table of systems, and one figure per breakdown, with bootstrap intervals."""
-    blocks: list[Table | Lines] = [_systems_table(comparison)]
-    for number, breakdown in enumerate(breakdowns, start=1):
-        blocks.append(_group_lines(comparison, breakdown, f"bleu-groups-{number}", seed))
-    return Section("translations", "Translations", _TRANSLATIONS_LEAD, tuple(blocks))
-
-
-def _systems_table(comparison: Comparison) -> Table:
-    scores = comparison.scores
-    if len(scores) == 1:
-        (only,) = scores
-        row = (only.name, _round(only.mean), round(only.length_ratio, 3))
-        return Table("bleu", "BLEU", ("system", "BLEU", "length ratio"), (row,))
-    columns = ("system", "BLEU", "± (95%)", "difference from the first", "p", "length ratio")
-    rows = tuple(
-        (
-            *(score.name, _round(score.mean), _round(confidence), _round(score.difference)),
-            *(score.p_value, round(score.length_ratio, 3)),
-        )
-        for score, confidence in zip(scores, comparison.confidences(), strict=True)
-    )
-    return Table("bleu", "BLEU", columns, rows, _TESTS)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
-
-
-def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
-    groups = comparison.score_groups(breakdown).groups
-    labels = tuple(group.label for group in groups)
-    sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
-    scores = zip(*(group.bleu for group in groups), strict=True)
-    spreads = zip(*comparison.group_spreads(breakdown, seed), strict=True)
-    series = tuple(
-        Series(system.name, labels, *curve)
-        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
-    )
-    caption = f"Sentences in each group: {sizes}. {_BARS}"
-    title = f"BLEU by {breakdown.title}"
-    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
-
-
-def experiment_section(table: Mapping[str, Any]) -> Section:
-    """Return a section with the scores in an experiment's ``table.toml``.
-
-    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another structure.
-    """
-    rows: list[Mapping[str, Any]] = list(table["row"])
-    names = tuple(f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows)
-    texts = list(
-        dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
-    )
-    found = {key for row in rows for text in texts for key in row.get(text, {})}
-    metric: TableMetric = "word_accuracy" if "word_accuracy" in found else "bleu"
-    title, suffixes = METRIC_TITLES[metric], {metric: "", **_FIGURES}
-    cells = tuple(
-        (
-            name,
-            *(_figure(row, text, figure) for text in texts for figure in suffixes),
-            ", ".join(map(str, row.get("rounds", ()))),
-        )
-        for name, row in zip(names, rows, strict=True)
-    )
-    figures = [f"{text}{ending}" for text in texts for ending in suffixes.values()]
-    columns = ("system", *figures, "rounds")
-    blocks: list[Table | Intervals] = [Table("experiment-table", title, columns, cells)]
-    if texts:
-        series = tuple(
-            Estimates(text, tuple(_figure(row, text, metric) for row in rows)) for text in texts
-        )
-        blocks.append(Intervals("experiment-scores", title, title, names, series))
-    notes = " ".join(str(note) for note in table.get("notes", ()))
-    return Section("experiment", "Experiment", notes, tuple(blocks))
-
-
-def _figure(row: Mapping[str, Any], text: str, figure: str) -> float | None:
-    value = row.get(text, {}).get(figure)
-    return None if value is None else round(float(value), 4 if figure == "p_value" else 2)
 
 
 def tuning_section(report: TuneReport) -> Section:
@@ -189,6 +81,10 @@ def tuning_section(report: TuneReport) -> Section:
     return Section("tuning", "Weights", lead, tuple(blocks))
 
 
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
+
+
 def _weights_table(report: TuneReport) -> Table:
     metric, reached = report.metric, report.reached
     two_sets = any(row.search is not None for row in report.features)
@@ -209,7 +105,9 @@ def _weights_table(report: TuneReport) -> Table:
         for row in report.features
     )
     caption = f"{metric} {report.start:.2f} before, {reached:.2f} after."
-    return Table("tuning-weights", "Weights", columns, rows, caption)
+    weights = ("#.4g",) * (3 if two_sets else 2)
+    formats = ("", *weights, "#.3g", ".1f", ".2f", "+.2f")
+    return Table("tuning-weights", "Weights", columns, rows, caption, formats)
 
 
 def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
@@ -250,7 +148,8 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
     )
     rows = tuple(_model_row(name, model) for name, model in models)
-    table = Table("training-models", "The models", columns, rows)
+    formats = ("",) * 8 + (".1f", "", ".2f", "")
+    table = Table("training-models", "The models", columns, rows, formats=formats)
     return Section("training", "Training", _TRAINING_LEAD, (*blocks, table))
 
 

@@ -177,12 +177,44 @@ function watchPrinting() {
   });
 }
 
+// The contents are beside the text if there is room, and show the section that is being read.
+function watchContents() {
+  const contents = document.getElementById("_contents");
+  const isBeside = matchMedia("(min-width: 1200px)");
+  const fold = () => contents?.toggleAttribute("open", isBeside.matches);
+  isBeside.addEventListener("change", fold);
+  fold();
+  const links = [...document.querySelectorAll("nav a")];
+  const sections = links.map((link) => document.getElementById(link.getAttribute("href").slice(1)));
+  let isDue = false;
+  const mark = () => {
+    isDue = false;
+    const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const read = sections.findLastIndex((section) => section.getBoundingClientRect().top < innerHeight / 3);
+    const current = isEnd && scrollY > 0 ? links.length - 1 : Math.max(read, 0);
+    links.forEach((link, place) => {
+      if (place === current) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+  };
+  addEventListener("scroll", () => {
+    if (!isDue) requestAnimationFrame(mark);
+    isDue = true;
+  }, { passive: true });
+  mark();
+  // A section that a link leads to is opened.
+  const open = () => document.querySelector(`${location.hash || "#_"} > details`)?.setAttribute("open", "");
+  addEventListener("hashchange", open);
+  links.forEach((link) => link.addEventListener("click", () => setTimeout(open)));
+  open();
+}
+
 for (const block of document.querySelectorAll(".block.table")) makeTable(block);
 for (const figure of figures) {
   const details = figure.root.querySelector("details.values");
   details.addEventListener("toggle", () => makeValues(figure.root, readData(figure)), { once: true });
 }
-if (matchMedia("(max-width: 70rem)").matches) document.getElementById("_contents")?.removeAttribute("open");
+watchContents();
 watch();
 watchPrinting();
 addEventListener("load", () => {

@@ -28,7 +28,7 @@ function makeTable(block) {
   const table = block.querySelector("table");
   const body = table.tBodies[0];
   const rows = [...body.rows].filter((row) => !row.cells[0]?.hasAttribute("colspan"));
-  const headings = [...table.tHead.rows[0].cells];
+  const headings = [...[...table.tHead.rows].at(-1).cells];
   const state = { column: -1, direction: 1, wanted: [], all: rows.length <= FIRST_ROWS };
   let order = rows;
   let texts = null;

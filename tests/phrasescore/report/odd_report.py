@@ -3,6 +3,7 @@
 from phrasescore.report.blocks import (
     Block,
     Estimates,
+    Fact,
     Intervals,
     Lines,
     MarkedGroup,
@@ -54,5 +55,6 @@ def odd_blocks() -> tuple[Block, ...]:
 
 def odd_report() -> Report:
     text = "".join(ODD)
-    facts = tuple((name, name) for name in ODD)
-    return Report(text, facts, (Section("odd", text, text, odd_blocks()),))
+    facts = tuple(Fact(name, name) for name in ODD)
+    sections = (Section("odd", text, text, odd_blocks(), ODD),)
+    return Report(text, facts, sections, text, command=text, origin=text)

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from phrasescore.report.blocks import (
     Block,
     Estimates,
+    Fact,
     Intervals,
     Lines,
     MarkedGroup,
@@ -65,7 +66,7 @@ BLOCKS: tuple[Block, ...] = (
 )
 REPORT = Report(
     "Title & <title>",
-    (("model", "a/b"),),
+    (Fact("model", "a/b", "../a/b"),),
     (Section("one", "One", "Lead.\n\nMore.", BLOCKS[:3]), Section("two", "Two", "", BLOCKS[3:])),
 )
 

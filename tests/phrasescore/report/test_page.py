@@ -14,6 +14,7 @@ from phrasescore.report.blocks import (
     Block,
     Cell,
     Estimates,
+    Fact,
     Intervals,
     Lines,
     MarkedGroup,
@@ -80,7 +81,7 @@ def test_each_section_has_a_heading_that_the_contents_lead_to() -> None:
     elements = Elements(render_page(Report("Report", (), sections)))
     assert elements.texts("h1") == ["Report"]
     assert elements.texts("h2") == ["Title a", "Title b-2"]
-    assert elements.attributes("href") == ["#a", "#b-2"]
+    assert elements.attributes("href") == ["#a", "#b-2"]  # no inputs, so no link to them
     ids = elements.attributes("id")
     assert {"a", "b-2"} <= set(ids)
     assert len(set(ids)) == len(ids)
@@ -92,9 +93,13 @@ def test_a_blank_line_in_a_lead_begins_a_paragraph() -> None:
 
 
 def test_facts_are_names_and_values() -> None:
-    elements = Elements(render_page(Report("", (("model", "m30k"), ("seed", "1")), ())))
+    elements = Elements(
+        render_page(Report("", (Fact("model", "m30k", "../m%20k"), Fact("seed", "1")), ()))
+    )
     assert elements.texts("dt") == ["model", "seed"]
-    assert elements.texts("dd") == ["m30k", "1"]
+    assert elements.texts("a")[-1] == "m30k"
+    assert elements.attributes("href")[-1] == "../m%20k"
+    assert elements.texts("dd")[-1] == "1"
 
 
 def test_a_table_is_one_without_a_script_too() -> None:
@@ -135,6 +140,24 @@ def test_numbers_of_a_column_have_as_many_decimals_as_its_largest_needs() -> Non
     assert shown_cells(0.5, 0.12345) == ["0.5000", "0.1235"]
     assert shown_cells(12345.678, 1.0) == ["12,346", "1"]
     assert shown_cells(0.0, -0.0) == ["0.000", "-0.000"]
+
+
+def test_a_format_shows_signs_p_values_and_headings_over_columns() -> None:
+    columns = ("system", "test: BLEU", "test: p")
+    rows = (("a", 1.0, 0.0004), ("b", -1.25, 0.0014), ("c", -0.001, None))
+    table = Table("t", "T", columns, rows, formats=("", "+.2f", "p"), spans=(("", 1), ("test", 2)))
+    elements = Elements(render_page(report_of(table)))
+    assert elements.texts("td")[1:] == [
+        *("a", "+1.00", "< 0.001", "b", "\u22121.25", "0.001", "c", "0.00", "–"),
+    ]
+    assert elements.texts("th") == ["test", "system", "BLEU", "p"]
+
+
+def test_a_folded_section_is_opened_by_its_heading() -> None:
+    section = Section("s", "Steps", "", (), is_folded=True)
+    tags = [tag for tag, _, _ in Elements(render_page(Report("R", (), (section,)))).found]
+    at = tags.index("section")
+    assert tags[at : at + 4] == ["section", "details", "summary", "h2"]
 
 
 def test_a_small_number_beside_a_large_one_is_not_shown_as_nought() -> None:
@@ -204,7 +227,11 @@ def test_no_word_becomes_an_element_or_an_attribute(odd_page: str) -> None:
     # The values of five figures, plotly, and the page's own script.
     assert tags.count("script") == 7
     assert not {"b", "i"} & set(tags)
-    assert tags.count("a") == 1
+    # The contents, and the files of the blocks.
+    blocks = re.findall(r'id="_b_(\w+)"', odd_page)
+    files = [f"data/{name}.tsv" for name in blocks]
+    assert elements.attributes("href") == ["#odd", "#_inputs", *files]
+    assert tags.count("a") == len(files) + 2
     assert not elements.attributes("onmouseover")
 
 
@@ -221,9 +248,11 @@ def test_words_are_shown_as_they_are(odd_page: str) -> None:
     assert elements.texts("th")[: len(ODD)] == list(ODD)
     text = "".join(ODD)
     assert elements.texts("title") == [text]
-    assert elements.texts("h1") == elements.texts("h2") == [text]
+    assert elements.texts("h1") == elements.texts("h2")[:1] == [text]
+    assert elements.texts("code") == [text]
+    assert elements.texts("li")[-len(ODD) :] == list(ODD)
     assert elements.texts("h3") == [text] * 6
-    assert elements.texts("span").count(text) == 8  # a title, six captions, and a reason
+    assert elements.texts("span").count(text) == 7  # a title, five captions, and a reason
 
 
 def test_the_values_of_a_figure_come_back_from_its_script(odd_page: str) -> None:
@@ -249,7 +278,7 @@ def test_nothing_in_a_script_can_end_it_or_is_a_line_end_to_old_browsers(odd_pag
 
 def test_the_page_refers_to_nothing_outside(odd_page: str) -> None:
     elements = Elements(odd_page)
-    assert all(str(link).startswith("#") for link in elements.attributes("href"))
+    assert all(str(link).startswith(("#", "data/")) for link in elements.attributes("href"))
     for name in ("src", "srcset", "action", "data", "poster", "background", "formaction"):
         assert elements.attributes(name) == []
     assert not {"link", "base", "iframe", "object", "img"} & {tag for tag, _, _ in elements.found}

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from phrasescore.report.blocks import Lines, Points, Report, Section, Series, Table
+from phrasescore.report.blocks import Fact, Lines, Points, Report, Section, Series, Table
 from phrasescore.report.page import render_page
 from tests.phrasescore.report.browser import CHROMIUM, Page, open_browser
 from tests.phrasescore.report.odd_report import ODD, odd_blocks
@@ -28,7 +28,7 @@ def cloud(count: int) -> tuple[float, ...]:
 
 REPORT = Report(
     "A report",
-    (("model", "<b>m</b>"),),
+    (Fact("model", "<b>m</b>"),),
     (
         Section("odd", "Odd words", "", odd_blocks()),
         Section("rows", "Rows", "", (Table("rows", "Rows", ("word", "value"), ROWS),)),

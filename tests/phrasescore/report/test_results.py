@@ -1,4 +1,4 @@
-"""Sections of weights, experiments, training and translations."""
+"""Sections about tuned weights and training."""
 
 import dataclasses
 import math
@@ -7,14 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from phrasescore.evaluation.comparison import ComparedSystem, Comparison
-from phrasescore.evaluation.sentences import Sentences
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
-from phrasescore.report.blocks import Estimates, Intervals, Lines
+from phrasescore.report.blocks import Intervals, Lines
 from phrasescore.report.results import (
-    experiment_section,
     training_section,
-    translation_section,
     tuning_section,
 )
 from phrasescore.report.tuning import TuneReport
@@ -94,45 +90,6 @@ def test_weights_alone_are_enough() -> None:
     assert set(blocks_of(section)) == {"tuning-weights", "tuning-methods"}
 
 
-def test_an_experiment_has_its_table_and_its_scores() -> None:
-    section = experiment_section(
-        {
-            "notes": ["one.", "two."],
-            "row": [
-                {"name": "base", "rounds": ["6+"], "dev": {"bleu": 30.0, "replicas": [30.0]}},
-                {
-                    "name": "+ rnn",
-                    "rounds": ["4", "5"],
-                    "remarks": ["odd"],
-                    "dev": {
-                        "bleu": 31.125, "replicas": [31, 31.25], "deviation": 0.125,
-                        "difference": 1.125, "p_value": 0.0012,
-                    },
-                },
-                {"name": "to come"},
-            ],
-        }
-    )  # fmt: skip
-    found = table_of(section, "experiment-table")
-    assert found.columns == ("system", "dev", "dev ±", "dev: difference", "dev: p", "rounds")
-    assert found.rows == (
-        ("base", 30.0, None, None, None, "6+"),
-        ("+ rnn *", 31.12, 0.12, 1.12, 0.0012, "4, 5"),
-        ("to come", None, None, None, None, ""),
-    )
-    scores = blocks_of(section)["experiment-scores"]
-    assert isinstance(scores, Intervals)
-    assert scores.series == (Estimates("dev", (30.0, 31.12, None)),)
-    assert section.lead == "one. two."
-
-
-def test_an_experiment_with_another_metric_is_titled_by_it() -> None:
-    row = {"name": "base", "dev": {"word_accuracy": 80.0, "replicas": [80.0]}}
-    section = experiment_section({"row": [row]})
-    found = table_of(section, "experiment-table")
-    assert (found.title, found.rows) == ("Word accuracy", (("base", 80.0, None, None, None, ""),))
-
-
 def trained(*curve: CurvePoint) -> Checkpoint:
     made = RandomNetwork("lstm", ["a"], ["b", "c"]).checkpoint
     record = TrainingRecord(curve=curve, best_update=20, updates=30, minutes=1.26)
@@ -178,48 +135,3 @@ def test_no_points_are_said_to_be_left_out_where_all_are_drawn() -> None:
         lines = blocks_of(section)[f"training-{name}"]
         assert isinstance(lines, Lines)
         assert "left out" not in lines.caption
-
-
-REFERENCE = ["a b c d e", "f g h i", "k l m n o p"]
-# The other system loses the second sentence.
-FIRST = ["x", "f g h i", "k l m n o p"]
-OTHER = ["a b c d e", "x", "k l m n o p"]
-# Matching words and n-grams of both systems are the same but for the sentence of 5 and of 4 words:
-# FIRST has 10 of 11 words, 8 of 8 bigrams, 6 of 6, 4 of 4; OTHER 11 of 12, 9 of 9, 7 of 7, 5 of 5.
-
-
-def sentences(texts: list[str]) -> Sentences:
-    return Sentences("texts", texts, [tuple(text.split()) for text in texts])
-
-
-def compare(*names: str, source: list[str] | None = None) -> Comparison:
-    systems = [
-        ComparedSystem(name, [sentences(text)])
-        for name, text in zip(names, (FIRST, OTHER), strict=False)
-    ]
-    found = None if source is None else sentences(source)
-    return Comparison(systems, [sentences(REFERENCE)], found)
-
-
-def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -> None:
-    comparison = compare("first", "other")
-    section = translation_section(comparison, [comparison.by_length("reference", 5)], seed=1)
-    first, other = table_of(section, "bleu").rows
-    # exp(1 - 15/11) * (10/11) ** (1/4) and exp(1 - 15/12) * (11/12) ** (1/4)
-    assert (first[0], first[1], first[3:]) == ("first", 67.88, (None, None, 0.733))
-    assert (other[0], other[1], other[3], other[5]) == ("other", 76.2, 8.33, 0.8)
-    assert isinstance(first[2], float)
-    assert other[4] == comparison.scores[1].p_value
-    lines = blocks_of(section)["bleu-groups-1"]
-    assert isinstance(lines, Lines)
-    assert [(one.name, one.x) for one in lines.series] == [
-        ("first", ("1-5", "6-10")),
-        ("other", ("1-5", "6-10")),
-    ]
-    assert [one.y[1] for one in lines.series] == pytest.approx([100, 100])
-    assert lines.caption.startswith("Sentences in each group: 1-5: 2, 6-10: 1. Bars: ")
-
-
-def test_a_single_system_is_not_compared() -> None:
-    table = table_of(translation_section(compare("first"), [], seed=1), "bleu")
-    assert (table.rows, table.caption) == ((("first", 67.88, 0.733),), "")
