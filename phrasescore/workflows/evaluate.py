@@ -201,7 +201,7 @@ def evaluate(
         may be empty if ``nbest`` is not None.
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
-    :param source: the source sentences, for groups of sentences.
+    :param source: the source sentences, for groups of sentences and metrics that read them.
     :param plot: file for a figure of the groups: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
@@ -232,8 +232,9 @@ def evaluate(
     if settings.trials is not None and paired is None:
         raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
-    if is_grouped and not translated:
-        raise ArgumentError("--by-length and --by-unknown require translations")
+    if (is_grouped or settings.scores_commands) and not translated:
+        problem = "--by-length, --by-unknown and --scores-command require translations"
+        raise ArgumentError(problem)
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)
