@@ -49,6 +49,12 @@ class PairedComparison(NamedTuple):
     metric: str
     signature: str
     systems: tuple[PairedSystem, ...]
+    digits: int  # after the decimal point, to show scores
+
+
+def digits_of(metric: SacrebleuMetric) -> int:
+    """Return how many digits after the decimal point a score should be shown with."""
+    return getattr(metric, "digits", 2)
 
 
 def run_paired_test(
@@ -70,7 +76,7 @@ def run_paired_test(
             n_samples=test.trials,
         )()
     comparisons = []
-    for name, signature in signatures.items():
+    for (name, signature), metric in zip(signatures.items(), metrics, strict=True):
         tested = []
         for result, lines in zip(results[name], systems, strict=True):
             assert isinstance(result, sacrebleu.Result)
@@ -78,7 +84,9 @@ def run_paired_test(
             optional = (1.0 if is_equal else result.p_value, result.mean, result.ci)
             values = [None if value is None else float(value) for value in optional]
             tested.append(PairedSystem(float(result.score), *values))
-        comparisons.append(PairedComparison(name, signature.format(), tuple(tested)))
+        comparisons.append(
+            PairedComparison(name, signature.format(), tuple(tested), digits_of(metric))
+        )
     return comparisons
 
 

@@ -34,9 +34,10 @@ Sentence BLEU is smoothed: one is added to the matching and to all n-grams for n
 and Och, 2004), and a translation without a matching word scores 0. It helps to choose what to \
 read, but it is not a reliable measure of a single translation."""
 
-_NGRAM_CAPTION = """\
-Sequences of 1 to 4 words with the largest differences in how often they match a reference. Parts \
-of a longer sequence with the same counts are left out."""
+_NGRAM_CAPTION = (
+    "Sequences of 1 to 4 words, by how often they match a reference. Parts of a longer sequence "
+    "with the same counts are left out."
+)
 
 
 class _Choice(NamedTuple):
@@ -246,7 +247,7 @@ def _ngram_table(
                 (" ".join(map(_plain, ngram)), before[ngram], after[ngram], differences[ngram])
                 for ngram in rows
             ),
-            _NGRAM_CAPTION if index == 1 else "",
+            _NGRAM_CAPTION,
         )
 
 

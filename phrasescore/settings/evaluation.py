@@ -39,6 +39,23 @@ class Evaluating(Settings, heading="Method"):
         flags="--metric",
         metavar="NAME",
     )
+    scores_commands: Sequence[str] = option(
+        (),
+        "A program as a metric: it reads lines with a source, a hypothesis and the references, "
+        "separated by tabs, and writes a number for each. The score of a text is the mean.",
+        flags="--scores-command",
+        metavar="COMMAND",
+    )
+    names: Sequence[str] = option(
+        (),
+        "The name of a program in the output; repeat it for each --scores-command.",
+        flags="--name",
+        metavar="NAME",
+        shown="Program0 and so on",
+    )
+    answer_timeout: float = option(
+        600.0, "Seconds to wait for the next answer of a program.", gt=0, metavar="SECONDS"
+    )
     tokenize: Tokenizer = option(
         "none", "Tokenisation for the metric bleu: none for tokenised text, 13a for plain text."
     )

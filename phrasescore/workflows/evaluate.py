@@ -29,6 +29,7 @@ from phrasescore.evaluation.group_figure import PLOT_FORMATS, draw
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
+from phrasescore.features.program_metric import load_programs, score_with_program
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
@@ -136,9 +137,14 @@ class Evaluation:
         interval = ["mean and 95% interval"] if has_interval else []
         rows = [["system", comparison.metric, *interval, "p"]]
         for system, paired in zip(self.systems, comparison.systems, strict=True):
-            interval = [f"{paired.mean:.2f} ± {paired.confidence:.2f}"] if has_interval else []
+            digits = comparison.digits
+            interval = (
+                [f"{paired.mean:.{digits}f} ± {paired.confidence:.{digits}f}"]
+                if has_interval
+                else []
+            )
             p_value = "baseline" if paired.p_value is None else f"{paired.p_value:.4f}"
-            rows.append([system.path, f"{paired.score:.2f}", *interval, p_value])
+            rows.append([system.path, f"{paired.score:.{digits}f}", *interval, p_value])
         return [
             f"{_TEST_NAMES[test.kind]} against {self.systems[0].path}",
             f"{comparison.metric}|{comparison.signature}",
@@ -189,7 +195,7 @@ def evaluate(
         may be empty if ``nbest`` is not None.
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
-    :param source: the source sentences, for groups of sentences.
+    :param source: the source sentences, for groups of sentences and metrics that read them.
     :param plot: file for a figure of the groups with 95% intervals: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
@@ -215,17 +221,19 @@ def evaluate(
         raise ArgumentError("--references: expected at least one text")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
-    if paired is not None and set(metrics) == {"multi-bleu"}:
+    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.scores_commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
         raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
-    if is_grouped and not translated:
-        raise ArgumentError("--by-length and --by-unknown require translations")
+    if (is_grouped or settings.scores_commands) and not translated:
+        problem = "--by-length, --by-unknown and --scores-command require translations"
+        raise ArgumentError(problem)
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
-    is_read = "source" in by_length or unknown_to is not None or any(plugins.values())
-    if source is not None and not is_read:
+    programs = load_programs(settings)
+    reads_source = unknown_to is not None or any(plugins.values()) or bool(programs)
+    if source is not None and "source" not in by_length and not reads_source:
         problem = "--by-length source, --by-unknown or a metric that reads it"
         raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
@@ -250,6 +258,7 @@ def evaluate(
         for name, plugin in plugins.items()
         if name != "multi-bleu"
     ]
+    built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
     test = None
     if paired is not None:
         test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)

@@ -181,7 +181,8 @@ function linesPicture(figure, theme, width) {
       line: { color: colour, width: isNamed ? 1 : 2, dash: DASHES[index % DASHES.length] },
     };
     if (series.spread.length) {
-      trace.error_y = { type: "data", array: series.spread, color: colour, thickness: 1.6, width: 3 };
+      const below = series.spread.map((spread, place) => Math.min(spread, series.y[place] ?? 0)); // no score is below 0
+      trace.error_y = { type: "data", array: series.spread, arrayminus: below, symmetric: false, color: colour, thickness: 1.6, width: 3 };
     }
     return trace;
   });
