@@ -114,7 +114,7 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Lines with a common x axis of numbers or names."""
+    """Series with a common x axis: lines over numbers, or points side by side over names."""
 
     name: str
     title: str

@@ -269,7 +269,7 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: 
         for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
     )
     title = f"BLEU by {breakdown.title}"
-    caption = f"Sentences in each group: {sizes}."
+    caption = f"The higher a point, the better. Sentences in each group: {sizes}."
     return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
 
 

@@ -176,9 +176,9 @@ function linesPicture(figure, theme, width) {
     const trace = {
       x: series.x.map((x) => (isNamed ? positions.get(String(x)) + shift(index) : x)), y: series.y,
       name: literal(series.name), hoverinfo: "none", visible: !figure.off.has(index),
-      type: "scatter", mode: "lines+markers",
+      type: "scatter", mode: isNamed ? "markers" : "lines+markers",
       marker: { color: colour, symbol: SYMBOLS[index % SYMBOLS.length], size: series.x.length > 60 ? 3 : 8 },
-      line: { color: colour, width: isNamed ? 1 : 2, dash: DASHES[index % DASHES.length] },
+      line: { color: colour, width: 2, dash: DASHES[index % DASHES.length] },
     };
     if (series.spread.length) {
       const below = series.spread.map((spread, place) => Math.min(spread, series.y[place] ?? 0)); // no score is below 0

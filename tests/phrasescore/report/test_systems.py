@@ -168,7 +168,7 @@ def test_groups_have_their_lines() -> None:
         ("other", ("1-5", "6-10")),
     ]
     assert [one.y[1] for one in lines.series] == pytest.approx([100, 100])
-    assert lines.caption == "Sentences in each group: 1-5: 2, 6-10: 1."
+    assert lines.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
 
 
 def tuned(*features: dict[str, object]) -> TuneReport:
