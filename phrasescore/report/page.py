@@ -205,16 +205,16 @@ def _signed(number: float) -> str:
     return text if float(f"{number:.1f}") else "0.0"
 
 
-class _Run(NamedTuple):
+class _MarkedRun(NamedTuple):
     """Words of a marked line that belong to one match, or to none."""
 
     kind: str  # the match: none, word, short (2 or 3 words) or long
     parts: list[tuple[str, bool]]  # words, and whether they differ from the first system
 
 
-def _marked_runs(line: blocks.MarkedLine) -> list[_Run]:
+def _marked_runs(line: blocks.MarkedLine) -> list[_MarkedRun]:
     """Split a line into matches, and each match where words begin or cease to differ."""
-    runs: list[_Run] = []
+    runs: list[_MarkedRun] = []
     longest = 0
     marks = zip(line.words, line.matches, line.linked, line.differs, strict=True)
     for word, match, is_linked, differs in marks:
@@ -227,7 +227,7 @@ def _marked_runs(line: blocks.MarkedLine) -> list[_Run]:
                 run.parts.append((word, differs))
         else:
             longest = match
-            run = _Run("", [(word, differs)])
+            run = _MarkedRun("", [(word, differs)])
         kind = ("none", "word", "short", "short", "long")[longest]
         runs.append(run._replace(kind=kind))
     return runs
