@@ -24,7 +24,7 @@ from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.report import make_report
-from phrasescore.workflows.report.experiment_folder import StepRecord
+from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
 
 TABLE_FILES = ("table.txt", "table.toml")
 REPORT = "report"  # the folder of the page
@@ -163,12 +163,13 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
 def write_table(
     table: ExperimentTable, folder: Path, command: str = "", *, is_final: bool = True
 ) -> None:
-    """Write ``table.txt``, ``table.toml`` and the report, each atomically.
+    """Write ``table.txt``, ``table.toml``, ``steps.toml`` and the report, each atomically.
 
     :param command: the command that the report shows.
     :param is_final: False to write only the sections of the report that take no time.
     """
-    for name, text in zip(TABLE_FILES, (to_text(table), to_toml(table, folder)), strict=True):
+    texts = (to_text(table), to_toml(table, folder), steps_toml(table.steps))
+    for name, text in zip((*TABLE_FILES, STEPS), texts, strict=True):
         with open_output(str(folder / name)) as stream:
             # Paths may have bytes that are not UTF-8; TOML has no notation for them.
             stream.write(text.encode(errors="replace"))
@@ -229,8 +230,14 @@ def to_toml(table: ExperimentTable, folder: Path) -> str:
             if cell.length_ratio:
                 figures.append(f"length_ratio = {cell.length_ratio!r}")
             lines.append(f"{_text(name)} = {{ {', '.join(figures)} }}")
-    for step in table.steps:
-        lines += ["", "[[step]]", _pair("name", step.name), _pair("command", step.command)]
+    return "\n".join(lines) + "\n"
+
+
+def steps_toml(steps: Sequence[StepRecord]) -> str:
+    """Return the steps as TOML: names, commands and times."""
+    lines = []
+    for step in steps:
+        lines += ["[[step]]", _pair("name", step.name), _pair("command", step.command)]
         lines += [] if step.seconds is None else [_pair("seconds", step.seconds)]
     return "\n".join(lines) + "\n"
 

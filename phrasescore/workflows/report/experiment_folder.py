@@ -15,7 +15,7 @@ from phrasescore.report.systems import Results, TextResults
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.toml_file import read_toml
 
-TABLE = "table.toml"
+TABLE, STEPS = "table.toml", "steps.toml"
 MOST_SYSTEMS = 10  # systems whose translations are compared
 
 
@@ -54,7 +54,7 @@ class _Row(msgspec.Struct):
 
 @dataclass(frozen=True, slots=True)
 class ExperimentFolder:
-    """The content of an experiment's ``table.toml``, and the files that it names."""
+    """The results of an experiment, and the files that its ``table.toml`` names."""
 
     folder: Path
     results: Results
@@ -92,13 +92,14 @@ class ExperimentFolder:
 
 
 def read_experiment_folder(folder: str) -> ExperimentFolder:
-    """Read the ``table.toml`` in the folder of an experiment."""
-    path = os.path.join(folder, TABLE)
-    table: dict[str, Any] = read_toml(path)
+    """Read ``table.toml`` and ``steps.toml``, if it exists, in the folder of an experiment."""
+    path, step_path = (os.path.join(folder, name) for name in (TABLE, STEPS))
+    table = read_toml(path)
+    step_table = read_toml(step_path) if os.path.exists(step_path) else {}
     try:
         texts = msgspec.convert(table.get("text", []), tuple[TextFiles, ...])
         rows = msgspec.convert(table["row"], tuple[_Row, ...])
-        steps = msgspec.convert(table.get("step", []), tuple[StepRecord, ...])
+        steps = msgspec.convert(step_table.get("step", []), tuple[StepRecord, ...])
         results = _read_results(table, texts, rows)
     except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise DataError(path, None, f"expected the table of an experiment: {error}") from error

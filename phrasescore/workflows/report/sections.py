@@ -111,6 +111,8 @@ def _make_tuning(inputs: ReportInputs) -> MadeSection:
 def _make_steps(inputs: ReportInputs) -> MadeSection:
     assert inputs.experiment is not None
     steps = [(step.name, step.seconds, step.command) for step in inputs.experiment.steps]
+    if not steps:
+        return MadeSection(None, ["the experiment has no steps.toml"])
     return MadeSection(systems.steps_section(steps))
 
 

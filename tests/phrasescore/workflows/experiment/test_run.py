@@ -11,7 +11,7 @@ import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.table import measure, to_text, to_toml
+from phrasescore.workflows.experiment.table import measure, steps_toml, to_text, to_toml
 from phrasescore.workflows.report.experiment_folder import StepRecord
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
@@ -162,7 +162,9 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     assert read["text"][0]["references"] == [str(folder / "dev.fr")]
     outputs = read["row"][1]["outputs"]["dev"]
     assert outputs == [f"out/systems/+RNN/seed{seed}/dev.out" for seed in (1, 2)]
-    assert read["step"] == [{"name": "run", "command": "phrasescore <run>", "seconds": 1.5}]
+    assert tomllib.loads(steps_toml(table.steps))["step"] == [
+        {"name": "run", "command": "phrasescore <run>", "seconds": 1.5}
+    ]
 
 
 def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> None:

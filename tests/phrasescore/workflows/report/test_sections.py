@@ -214,12 +214,14 @@ def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     assert rows[0][1] == pytest.approx(expected, abs=0.005)
     assert rows[0][4] is None
     assert 0 < rows[1][4] <= 1
-    most = block(report, "differences-1-better")
+    most, *_ = block(report, "differences-sentences")["groups"]
     # By hand: "house" for "the house" has exp(1 - 2) of 1; "the house blue" for "the house is
     # blue" exp(1 - 4/3) of the fourth root of 3/3, 2/3, 1/2 and 1/1.
     gains = [100 * (1 - 2.718281828**-1), 100 * (1 - 2.718281828 ** (-1 / 3) * (1 / 3) ** 0.25)]
-    assert [row[0] for row in most["rows"]] == [3, 1]
-    assert [row[1] for row in most["rows"]] == pytest.approx(gains, abs=0.005)
+    assert [sentence["number"] for sentence in most["sentences"]] == [3, 1]
+    marked = [sentence["lines"] for sentence in most["sentences"]]
+    found = [other["score"] - first["score"] for first, other in marked]
+    assert found == pytest.approx(gains, abs=0.01)
     titles = [found["title"] for found in report["sections"][2]["blocks"]]
     assert titles[:2] == ["BLEU by words in the source", "BLEU by words in the reference"]
     assert "BLEU by unknown words in the source, to rnn" in titles
@@ -251,7 +253,8 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
         "exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
     )
     report = folder.make(tuning_report="tuned.json", experiment="exp")
-    assert keys(report) == ["results", "tuning", "steps"]
+    assert keys(report) == ["results", "tuning"]
+    assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
     assert report["lead"] == "base translates dev with 30.00 BLEU."
     assert "translations" not in facts(report)
 
