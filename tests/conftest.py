@@ -4,9 +4,15 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, Page
+
+    from tests.browser import NewPage
 
 # With a worker per core, the second thread of a test has no core of its own, and spins for nothing.
 # torch reads both when it is loaded; what it computes does not depend on them.
@@ -70,6 +76,38 @@ def shared_data() -> Path:
     if not (folder / "phrase-table.gz").is_file():
         pytest.skip(f"needs the real task in {folder}")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator["Browser"]:
+    """Chromium; of one module only, since no other test of this thread may have an event loop."""
+    from tests.browser import open_browser
+
+    with open_browser() as running:
+        yield running
+
+
+@pytest.fixture
+def page_problems() -> list[str]:
+    """What went wrong in pages; a test that expects something checks and clears the list."""
+    return []
+
+
+@pytest.fixture
+def new_page(browser: "Browser", page_problems: list[str]) -> Iterator["NewPage"]:
+    """Open pages; the test fails if the console or the network of one shows a problem."""
+    from tests.browser import SCREENS, watch
+
+    def open_page(screen: str = "desktop", **options: Any) -> "Page":
+        page = browser.new_context(**SCREENS[screen], **options).new_page()
+        page.set_default_timeout(60_000)
+        watch(page, page_problems)
+        return page
+
+    yield open_page
+    assert page_problems == []
+    for context in browser.contexts:
+        context.close()
 
 
 @pytest.fixture

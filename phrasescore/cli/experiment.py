@@ -50,13 +50,13 @@ def experiment(
     """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
 
     Each row has its own weights, from several tuning runs. The results are table.txt, table.toml
-    and table.html in the folder. A step that is done runs again only if its inputs or settings
-    change.
+    and the page report/index.html in the folder. A step that is done runs again only if its inputs
+    or settings change.
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
-    from phrasescore.workflows.experiment.table import TABLE_FILES, to_text
+    from phrasescore.workflows.experiment.table import REPORT, to_text
 
     if export:
         options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "cannot be used with --export")
@@ -67,7 +67,7 @@ def experiment(
     options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "can only be used with --export")
     if step is not None:
         options.refuse_others(ctx, {*_OF_ALL, "step"}, "cannot be used with --step")
-        run_step(config, output, step)
+        run_step(config, output, step, command=options.typed_command())
     elif dry_run:
         rows = [
             (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
@@ -75,11 +75,11 @@ def experiment(
         ]
         print_text("\n".join(text_table(rows, "rl")))
     else:
-        table = run_experiment(config, output)
+        table = run_experiment(config, output, command=options.typed_command())
         best = table.best
         print_text(to_text(table), bold=() if best is None else {best + 1})
         row = table.rows[best or 0]
-        next_step.suggest(output=os.path.join(output, TABLE_FILES[-1]), row=row)
+        next_step.suggest(output=os.path.join(output, REPORT, "index.html"), row=row)
 
 
 @options.verb(

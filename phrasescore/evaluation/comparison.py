@@ -9,30 +9,29 @@ with other metrics match sacrebleu's command line to the last digit, for the sam
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
-from sacrebleu.metrics.base import Metric, Signature
-from sacrebleu.metrics.base import Score as SacrebleuScore
+from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError
+from phrasescore.evaluation.own_metrics import MeanMetric, PackageMetric, Row
 from phrasescore.evaluation.plugin_metric import build_metric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
-    SAMPLES,
     PairedComparison,
     PairedTest,
     bootstrap_spread,
+    difference_interval,
+    digits_of,
     randomization_p_value,
     run_paired_test,
 )
-from phrasescore.io.text import split_words
 from phrasescore.plugins import Plugin
-from phrasescore.version import __version__
 from phrasescore.vocabulary import Vocabulary
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
@@ -73,8 +72,10 @@ class SystemScore:
     scores: tuple[float, ...]  # the score of each replica
     # Words of the first replica's translations per word of the reference; 0 for other metrics.
     length_ratio: float
-    # Mean minus the baseline's mean, and the p-value from approximate randomization.
+    # Mean minus the baseline's mean, its 95% interval from the paired bootstrap, and the p-value
+    # from approximate randomization.
     difference: float | None = None
+    interval: tuple[float, float] | None = None
     p_value: float | None = None
 
     @property
@@ -168,11 +169,13 @@ class Comparison:
                 ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
             score = SystemScore(system.name, scores, ratio)
             if found and self._has_baseline:
-                p_value = randomization_p_value(
-                    self.metric, self._statistics[0], statistics, trials=TRIALS, seed=SEED
+                pair = self._statistics[0], statistics
+                score = replace(
+                    score,
+                    difference=score.mean - found[0].mean,
+                    interval=difference_interval(self.metric, *pair, SEED),
+                    p_value=randomization_p_value(self.metric, *pair, trials=TRIALS, seed=SEED),
                 )
-                difference = score.mean - found[0].mean
-                score = replace(score, difference=difference, p_value=p_value)
             found.append(score)
         return found
 
@@ -189,11 +192,11 @@ class Comparison:
         if plugin is not None:
             sources = None if self.source is None else self.source.words
             metric = build_metric(plugin, words, sources)
-            return _PackageMetric(metric, len(words), plugin.package)
+            return PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
-            return _PackageMetric(WordAccuracy(words), len(words))
+            return PackageMetric(WordAccuracy(words), len(words))
         if name == "cer":
-            return _PackageMetric(CharacterAccuracy(words), len(words), error_rate="CER")
+            return PackageMetric(CharacterAccuracy(words), len(words), error_rate="CER")
         references = [text.texts for text in self.references]
         if name == "bleu":
             # force=True disables the warning about text that is already tokenised.
@@ -202,15 +205,22 @@ class Comparison:
             return TER(references=references)
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
 
+    def rows(self, hypotheses: Sequence[str]) -> list[Row]:
+        """Return the source ("" if it is unknown), hypothesis and references of each sentence."""
+        references = [text.texts for text in self.references]
+        source = [""] * len(hypotheses) if self.source is None else self.source.texts
+        return list(zip(source, hypotheses, *references, strict=True))
+
+    def build_mean(self, name: str, scores: Mapping[Row, float], program: str) -> Metric:
+        """Build a metric: the mean of the scores that a program gave to `rows`.
+
+        :param program: a description for the signature, with a version as its last word.
+        """
+        return MeanMetric(name, scores, self.rows, len(self.references), program)
+
     def run_test(self, test: PairedTest, metrics: Sequence[Metric]) -> list[PairedComparison]:
         """Test each system against the first one with one of sacrebleu's paired tests."""
         return run_paired_test(test, metrics, [system.text.texts for system in self.systems])
-
-    def confidences(self) -> list[float | None]:
-        """Return half the width of the 95% bootstrap interval for BLEU, for each system."""
-        test = PairedTest("bootstrap", SAMPLES, SEED)
-        (result,) = self.run_test(test, [self.build_metric("bleu")])
-        return [system.confidence for system in result.systems]
 
     def by_length(self, side: str, width: int) -> Breakdown:
         """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
@@ -257,7 +267,7 @@ class Score(NamedTuple):
 
     # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), of ours, or of a plug-in's metric.
     metric: str
-    score: float  # 0 to 100; a lower TER or CER is better
+    score: float  # 0 to 100, or a program's mean; a lower TER or CER is better
     signature: str  # all settings that the score depends on
     line: str  # the line that sacrebleu prints, with the signature
 
@@ -266,57 +276,8 @@ class Score(NamedTuple):
         """Score translations with a metric."""
         result = metric.corpus_score(hypotheses, None)
         signature = metric.get_signature().format()
-        return cls(result.name, result.score, signature, result.format(2, False, signature))
-
-
-class _PackageSignature(Signature):
-    """A signature that names the metric's package and version instead of sacrebleu's."""
-
-    def __init__(self, args: dict[str, Any]) -> None:
-        super().__init__(args)
-        package, _, version = args["package"].rpartition(" ")
-        self.info |= {"tok": "none", "package": package, "version": version}
-
-
-class _PackageMetric(Metric):
-    """Adapts a metric for tuning to sacrebleu's paired tests; text is split only at blanks.
-
-    :param error_rate: the name of an error rate: 1 - score is reported, and lower is better.
-    """
-
-    _SIGNATURE_TYPE = _PackageSignature
-
-    def __init__(
-        self,
-        metric: ReferenceMetric,
-        num_references: int,
-        package: str = f"phrasescore {__version__}",
-        error_rate: str | None = None,
-    ) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._metric, self._error_rate = metric, error_rate
-        self.package = package
-        self.num_refs = num_references
-
-    def _extract_corpus_statistics(
-        self, hypotheses: Sequence[str], _references: Sequence[Sequence[str]] | None
-    ) -> Any:
-        words = [split_words(text) for text in hypotheses]
-        return self._metric.statistics(words, range(len(words)))
-
-    def _aggregate_and_compute(self, stats: Any) -> SacrebleuScore:
-        return self._compute_score_from_stats(np.sum(stats, axis=0))
-
-    def _compute_score_from_stats(self, stats: Any) -> SacrebleuScore:
-        value = float(self._metric.score(np.asarray(stats, np.float64)))
-        if self._error_rate is not None:
-            return SacrebleuScore(self._error_rate, 100 * (1 - value))
-        return SacrebleuScore(self._metric.name, 100 * value)
-
-    # Abstract in the base class, which calls them only from `_extract_corpus_statistics`.
-    _preprocess_segment: Any = None
-    _extract_reference_info: Any = None
-    _compute_segment_statistics: Any = None
+        line = result.format(digits_of(metric), False, signature)
+        return cls(result.name, result.score, signature, line)
 
 
 def read_translations(translations: Text, name: str = "") -> Sentences:

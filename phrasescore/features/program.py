@@ -18,7 +18,7 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -122,16 +122,23 @@ class ProgramScore(Feature):
 
     def score(self, block: PhraseBlock) -> BlockScores:
         """Return the program's answers; equal pairs are sent once."""
+        answers, restarts = self.ask(tuple(map(" ".join, pair)) for pair in block.pairs())
+        row = np.array(answers, np.float64)
+        return BlockScores(row[None], ProgramTally(len(answers), 0, restarts))
+
+    def ask(self, rows: Iterable[Sequence[str]]) -> tuple[list[float], int]:
+        """Return the answer to each row of texts, and the number of restarts.
+
+        A row is sent as a line with a tab between its texts; equal rows are sent once.
+        """
         lines = [
-            "\t".join(" ".join(words).replace("\t", " ") for words in pair).encode() + b"\n"
-            for pair in block.pairs()
+            "\t".join(text.replace("\t", " ") for text in row).encode() + b"\n" for row in rows
         ]
         distinct = list(dict.fromkeys(lines))
         with self._lock:
             answers, restarts = self._ask(distinct)
         values = dict(zip(distinct, answers, strict=True))
-        row = np.array([values[line] for line in lines], np.float64)
-        return BlockScores(row[None], ProgramTally(len(lines), 0, restarts))
+        return [values[line] for line in lines], restarts
 
     def _ask(self, lines: list[bytes]) -> tuple[list[float], int]:
         """Return the answer to each line, and the number of restarts."""

@@ -8,9 +8,9 @@ from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 SectionName = Literal[
-    "translations",
+    "results",
     "differences",
-    "experiment",
+    "groups",
     "tuning",
     "preferences",
     "samples",
@@ -21,6 +21,7 @@ SectionName = Literal[
     "alignments",
     "parses",
     "training",
+    "steps",
 ]
 # The keys of a report's sections, in the order of the page.
 SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
@@ -37,6 +38,23 @@ class Evaluating(Settings, heading="Metrics and tests"):
         "character error rate; 'phrasescore features' lists metrics from other packages.",
         flags="--metric",
         metavar="NAME",
+    )
+    scores_commands: Sequence[str] = option(
+        (),
+        "A program as a metric: it reads lines with a source, a hypothesis and the references, "
+        "separated by tabs, and writes a number for each. The score of a text is the mean.",
+        flags="--scores-command",
+        metavar="COMMAND",
+    )
+    names: Sequence[str] = option(
+        (),
+        "The name of a program in the output; repeat it for each --scores-command.",
+        flags="--name",
+        metavar="NAME",
+        shown="Program0 and so on",
+    )
+    answer_timeout: float = option(
+        600.0, "Seconds to wait for the next answer of a program.", gt=0, metavar="SECONDS"
     )
     tokenize: Tokenizer = option(
         "none", "Tokenisation for the metric bleu: none for tokenised text, 13a for plain text."

@@ -1,6 +1,5 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
-import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,9 +25,11 @@ from phrasescore.evaluation.comparison import (
     read_translations,
     shortlists_by_side,
 )
+from phrasescore.evaluation.group_figure import PLOT_FORMATS, draw
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
+from phrasescore.features.program_metric import load_programs, score_with_program
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
@@ -39,12 +40,6 @@ from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
-# File formats for plots, with metadata that omits the time, so that equal plots give equal bytes.
-PLOT_FORMATS: dict[str, dict[str, None]] = {
-    "pdf": {"CreationDate": None},
-    "png": {},
-    "svg": {"Date": None},
-}
 _ERROR_RATES = ("TER", "CER")  # lower is better
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
@@ -145,10 +140,15 @@ class Evaluation:
         choose = min if comparison.metric in _ERROR_RATES else max
         best = choose(paired.score for paired in comparison.systems)
         for system, paired in zip(self.systems, comparison.systems, strict=True):
-            interval = [f"{paired.mean:.2f} ± {paired.confidence:.2f}"] if has_interval else []
+            digits = comparison.digits
+            interval = (
+                [f"{paired.mean:.{digits}f} ± {paired.confidence:.{digits}f}"]
+                if has_interval
+                else []
+            )
             p_value = "baseline" if paired.p_value is None else f"{paired.p_value:.4f}"
             mark = "best" if paired.score == best else ""
-            rows.append([system.path, f"{paired.score:.2f}", *interval, p_value, mark])
+            rows.append([system.path, f"{paired.score:.{digits}f}", *interval, p_value, mark])
         return [
             f"{_TEST_NAMES[test.kind]} against {self.systems[0].path}",
             f"{comparison.metric}|{comparison.signature}",
@@ -199,8 +199,8 @@ def evaluate(
         may be empty if ``nbest`` is not None.
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
-    :param source: the source sentences, for groups of sentences.
-    :param plot: file for a figure of the groups: .png, .svg or .pdf.
+    :param source: the source sentences, for groups of sentences and metrics that read them.
+    :param plot: file for a figure of the groups with 95% intervals: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
@@ -225,17 +225,19 @@ def evaluate(
         raise ArgumentError("--references: expected at least one text")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
-    if paired is not None and set(metrics) == {"multi-bleu"}:
+    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.scores_commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
         raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
-    if is_grouped and not translated:
-        raise ArgumentError("--by-length and --by-unknown require translations")
+    if (is_grouped or settings.scores_commands) and not translated:
+        problem = "--by-length, --by-unknown and --scores-command require translations"
+        raise ArgumentError(problem)
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
-    is_read = "source" in by_length or unknown_to is not None or any(plugins.values())
-    if source is not None and not is_read:
+    programs = load_programs(settings)
+    reads_source = unknown_to is not None or any(plugins.values()) or bool(programs)
+    if source is not None and "source" not in by_length and not reads_source:
         problem = "--by-length source, --by-unknown or a metric that reads it"
         raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
@@ -260,6 +262,7 @@ def evaluate(
         for name, plugin in plugins.items()
         if name != "multi-bleu"
     ]
+    built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
     test = None
     if paired is not None:
         test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
@@ -286,7 +289,9 @@ def evaluate(
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:
-        image = draw(evaluation.breakdowns, [name for name, _ in translated], _ending(figure))
+        spreads = [comparison.group_spreads(breakdown, settings.seed) for breakdown in breakdowns]
+        names = [name for name, _ in translated]
+        image = draw(evaluation.breakdowns, spreads, names, _ending(figure))
         with open_output(figure) as stream:
             stream.write(image)
     if written is not None:
@@ -331,33 +336,6 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
 
         return shortlists_by_side(load_checkpoint(path))
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
-
-
-def draw(breakdowns: Sequence[BreakdownScores], systems: Sequence[str], file_format: str) -> bytes:
-    """Plot each breakdown with one line per system; return the bytes of the file."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # In SVG files, keep text as text and make ids reproducible.
-    with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(6.0, 3.2 * len(breakdowns)), layout="constrained")
-        plots = figure.subplots(len(breakdowns), squeeze=False)[:, 0]
-        for axes, breakdown in zip(plots, breakdowns, strict=True):
-            positions = list(range(len(breakdown.groups)))
-            scores = zip(*(group.bleu for group in breakdown.groups), strict=True)
-            for name, line in zip(systems, scores, strict=True):
-                # matplotlib treats $ as the start of a formula and hides labels that start with _.
-                label = (" " if name.startswith("_") else "") + name.replace("$", r"\$")
-                axes.plot(positions, line, marker="o", label=label)
-            labels = [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups]
-            axes.set_xticks(positions, labels)
-            axes.set_xlabel(f"{breakdown.title} (sentences)")
-            axes.set_ylabel("BLEU")
-            axes.grid(alpha=0.3)
-            axes.legend()
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=file_format, metadata=PLOT_FORMATS[file_format])
-    return buffer.getvalue()
 
 
 def _ending(path: str) -> str:

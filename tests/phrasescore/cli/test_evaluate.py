@@ -294,7 +294,10 @@ def test_groups_can_be_drawn(folder: Folder, ending: str, start: bytes) -> None:
     assert (folder.path / f"figure.{ending}").read_bytes().startswith(start)
     assert "BLEU by words in the reference" in (folder.path / "report").read_text()
     if ending == "svg":
-        assert b"words in the reference (sentences)" in (folder.path / "figure.svg").read_bytes()
+        assert (
+            b"words in the reference (number of sentences)"
+            in (folder.path / "figure.svg").read_bytes()
+        )
 
 
 # Wrong input
@@ -356,6 +359,9 @@ def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
         (["base", "--plot", "x.png"], "--plot requires"),
         (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
         (["base", "--seed", "0"], "--seed"),
+        (["--nbest", "n", "--scores-command", "cat"], "require translations"),
+        (["base", "--name", "COMET"], "--name: expected one for each of 0 programs, got 1"),
+        (["base", "--scores-command", "cat", "--name", "chrF2"], "another metric named 'chrF2'"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(

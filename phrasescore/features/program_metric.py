@@ -1,0 +1,46 @@
+"""A program's scores of sentences as a metric: the score of a text is their mean."""
+
+import hashlib
+
+from sacrebleu.metrics.base import Metric
+
+from phrasescore.errors import ArgumentError
+from phrasescore.evaluation.comparison import Comparison
+from phrasescore.evaluation.plugin_metric import OURS, known_metrics
+from phrasescore.features.program import ProgramScore
+from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.evaluation import Evaluating
+
+_ROWS = 1000  # number of sentences that a program gets at a time
+_SACREBLEU_NAMES = ("bleu", "chrf2", "chrf2++", "ter")
+
+
+def load_programs(settings: Evaluating) -> dict[str, ProgramScore]:
+    """Return the programs by their names in the output; they start when they are asked."""
+    commands = settings.scores_commands
+    names = settings.names or [f"Program{number}" for number in range(len(commands))]
+    if len(names) != len(commands):
+        problem = f"expected one for each of {len(commands)} programs, got {len(names)}"
+        raise ArgumentError(f"--name: {problem}")
+    taken = [*_SACREBLEU_NAMES, *(known_metrics(OURS) if names else ())]
+    for number, name in enumerate(names):
+        if name.lower() in taken or name in names[:number]:
+            raise ArgumentError(f"--name: there is another metric named {name!r}")
+    programs = (ProgramScore(each, seconds=settings.answer_timeout) for each in commands)
+    return dict(zip(names, programs, strict=True))
+
+
+def score_with_program(
+    name: str, program: ProgramScore, comparison: Comparison, progress: ProgressCallback | None
+) -> Metric:
+    """Ask a program for the scores of all translations; return the metric that has them."""
+    texts = [system.text.texts for system in comparison.systems]
+    rows = list(dict.fromkeys(row for text in texts for row in comparison.rows(text)))
+    scores: list[float] = []
+    with Meter(name, "sentences", progress, total=len(rows)) as meter, program.computing():
+        for start in range(0, len(rows), _ROWS):
+            answers, _ = program.ask(rows[start : start + _ROWS])
+            scores += answers
+            meter.update(len(answers))
+    version = hashlib.sha256(program.fingerprints[0].encode()).hexdigest()[:8]
+    return comparison.build_mean(name, dict(zip(rows, scores, strict=True)), f"program {version}")
