@@ -15,7 +15,7 @@ help:
 	@echo "make test-slow   run the slow tests, too"
 	@echo "make check       ruff, mypy, import-linter"
 	@echo "make format      lay out the code"
-	@echo "make docs        make the site of the documentation, site/index.html"
+	@echo "make docs        make the site of the documentation, in site/"
 	@echo "make bench       measure speed and memory"
 	@echo "make fuzz        give every reader damaged files, CASES=50000"
 	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
@@ -46,8 +46,8 @@ format: $(INSTALLED)
 
 docs: $(INSTALLED)
 	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
-	@$(BIN)/python -m mkdocs build --strict --quiet
-	@echo "site/index.html"
+	@log=$$($(BIN)/python -m zensical build --clean --strict 2>&1) || { echo "$$log" >&2; exit 1; }
+	@echo "Open site/index.html, or: $(BIN)/python -m http.server -d site"
 
 bench: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/run.py
@@ -70,7 +70,7 @@ load: $(INSTALLED)
 	    --longest $(LONGEST) $(if $(ONLY),--only $(ONLY))
 
 clean:
-	rm -rf $(VENV) build site *.egg-info demo-output .*_cache .hypothesis
+	rm -rf $(VENV) build site *.egg-info demo-output .cache .*_cache .hypothesis
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): setup.cfg pyproject.toml constraints.txt

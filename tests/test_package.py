@@ -25,7 +25,7 @@ PACKAGES = ("phrasescore", "moses_integration", "tuning")
 # What git ignores, and git.
 NO_SOURCE = (
     *(".git", ".venv", "*.egg-info", "__pycache__", "build", "dist", "site", "demo-output"),
-    *(".*_cache", ".hypothesis"),
+    *(".cache", ".*_cache", ".hypothesis"),
 )
 TOOLS = ("build", "hypothesis", "mypy", "pytest", "ruff", "twine")
 EXAMPLE = REPOSITORY / "examples" / "english-french"
