@@ -4,7 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
-SOURCES := $(wildcard phrasescore moses_integration tuning tests examples)
+SOURCES := $(wildcard phrasescore moses_integration tuning tests examples docs)
 
 .PHONY: help demo test test-slow check format docs bench fuzz faults load clean
 .DELETE_ON_ERROR:

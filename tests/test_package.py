@@ -136,13 +136,13 @@ def test_the_first_recipe_of_the_readme_runs_where_no_tool_and_no_kenlm_is(tmp_p
     for name in ("phrase-table.gz", "moses.ini"):
         shutil.copy(EXAMPLE / name, tmp_path)
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    section = readme.partition("## Before the search")[2].partition("\n## ")[0]
+    section = readme.partition("**A column of the phrase table**")[2].partition("\n**")[0]
     train, annotate = re.findall(r"^\$ phrasescore (.+)$", section, re.MULTILINE)
-    # It trains for 24 minutes; the test wants to see that it trains.
-    assert " --minutes 24" in train
+    # It trains for 45 minutes; the test wants to see that it trains.
+    assert " --minutes 45" in train
     _run(
         programs / "phrasescore",
-        *shlex.split(train.replace(" --minutes 24", " --updates 20")),
+        *shlex.split(train.replace(" --minutes 45", " --updates 20")),
         cwd=tmp_path,
     )
     _run(programs / "phrasescore", *shlex.split(annotate), cwd=tmp_path)

@@ -21,8 +21,7 @@ from phrasescore.evaluation.plugin_metric import known_metrics
 from phrasescore.features import ColumnSpec, column_files
 from phrasescore.features.program import ProgramScore
 from phrasescore.io.text import read_lines
-from phrasescore.models.checkpoint import read_record
-from phrasescore.settings.config import Config
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.workflows.experiment import systems
 from phrasescore.workflows.experiment.systems import (
@@ -280,8 +279,10 @@ def _check_length(source: Path, others: Iterable[Path]) -> None:
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
-    record, _ = read_record(path)
-    kind, where = Config.from_toml(path / "config.toml").kind, f"[models.{model.name}] path"
+    # With its weights: a damaged model must not end the experiment after hours.
+    checkpoint = load_checkpoint(path)
+    kind, record = checkpoint.config.kind, checkpoint.record
+    where = f"[models.{model.name}] path"
     if kind != model.kind:
         raise ConfigError(config, where, f"{path} is of the kind {kind}, expected {model.kind}")
     for key in ("reverse", "right_to_left"):

@@ -45,6 +45,15 @@ def test_a_network_that_predicts_from_the_other_end_is_refused_at_once(
     check_refusal(experiment("--dry-run"), problem)
 
 
+def test_a_network_whose_weights_are_damaged_is_refused_at_once(folder: Path) -> None:
+    RandomModel(folder / "old", ["a"], ["b"])
+    weights = folder / "old" / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-4])
+    more = "[models.rnn]\npath = 'old'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
+    check_refusal(experiment("--dry-run"), "model.safetensors")
+
+
 def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_run(
     folder: Path,
 ) -> None:
