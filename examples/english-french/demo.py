@@ -14,7 +14,6 @@ import shlex
 import shutil
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import preferences
@@ -71,36 +70,24 @@ pair as often as any other and knows no counts: it prefers what fits all the pai
     say(f"\n{preferences.agreement(targets)}")
 
 
-def report(experiment: Path, output: Path) -> int:
-    """Make the page of the experiment, unless there is a newer one; return the command's exit code.
+def report(output: Path) -> int:
+    """Make the page of the networks, unless there is a newer one; return the command's exit code.
 
-    :param experiment: its TOML file.
-    :param output: the folder it was run in.
+    :param output: the folder that the experiment was run in.
     """
-    page = output / "report"
-    settings = tomllib.loads(experiment.read_text(encoding="utf-8"))
-    test = {key: experiment.parent / name for key, name in settings["data"]["test"]["test"].items()}
+    page = output.with_name(f"{output.name}-report")
     made = from_root(output)
-    # The cslm is in the search: there is nothing of it to draw but its training.
-    models = [made / "models" / name for name in ("rnn", "attention", "cslm")]
-    rows = [row if isinstance(row, str) else row["name"] for row in settings["systems"]]
-    runs = {name: made / "systems" / name / "seed1" for name in rows}
-    translated = max((ROOT / path / "test.out").stat().st_mtime for path in runs.values())
     index = page / "index.html"
+    translated = max(path.stat().st_mtime for path in output.glob("systems/*/*/*.out"))
     if index.is_file() and index.stat().st_mtime >= translated:
         return 0
-    translations = [
-        word
-        for name, path in runs.items()
-        for word in ("--translation", f"{name}={path / 'test.out'}")
-    ]
+    # The cslm is in the search: there is nothing of it to draw but its training.
+    models = [made / "models" / name for name in ("rnn", "attention", "cslm")]
     return run(
         "report",
         made / ANNOTATED,
         *(word for path in models if (ROOT / path).is_dir() for word in ("--model", path)),
-        *("--source", from_root(test["source"]), "--references", from_root(test["references"])),
-        *translations,
-        *("--experiment", made, "--tuning-report", [*runs.values()][-1] / "report.json"),
+        *("--experiment", made),
         *REPORT_SIZES,
         *("-o", from_root(page)),
     )
@@ -111,8 +98,9 @@ def say_what_next(output: Path) -> None:
     made = from_root(output)
     say(f"""
 What next, from {ROOT}:
-  the report, a page:    {made}/report/index.html
-  the table again:       {made}/table.txt, and with all commands and times {made}/table.html
+  the results, a page:   {made}/report/index.html
+  and the networks:      {made}-report/index.html
+  the table again:       {made}/table.txt
   your own data:         {from_root(EXPERIMENT)} with your files (docs/experiment.md)
   with Moses' search:    decoder = "moses" and moses_bin = "..." in its [engine]
   what a network is:     phrasescore show {made}/models/rnn""")
@@ -149,7 +137,7 @@ def main() -> None:
     experiment = options.experiment.resolve()
     end_if_failed(run("experiment", from_root(experiment), "-o", from_root(output)))
     compare(output / ANNOTATED)
-    end_if_failed(report(experiment, output))
+    end_if_failed(report(output))
     say_what_next(output)
 
 

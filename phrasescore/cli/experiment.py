@@ -47,8 +47,8 @@ def experiment(
     """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
 
     Each row has its own weights, from several tuning runs. The results are table.txt, table.toml
-    and table.html in the folder. A step that is done runs again only if its inputs or settings
-    change.
+    and the page report/index.html in the folder. A step that is done runs again only if its inputs
+    or settings change.
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
@@ -64,7 +64,7 @@ def experiment(
     options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "can only be used with --export")
     if step is not None:
         options.refuse_others(ctx, {*_OF_ALL, "step"}, "cannot be used with --step")
-        run_step(config, output, step)
+        run_step(config, output, step, command=options.typed_command())
     elif dry_run:
         rows = [
             (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
@@ -72,7 +72,8 @@ def experiment(
         ]
         click.echo(show_controls("\n".join(text_table(rows, "rl"))))
     else:
-        click.echo(show_controls(to_text(run_experiment(config, output))), nl=False)
+        table = run_experiment(config, output, command=options.typed_command())
+        click.echo(show_controls(to_text(table)), nl=False)
 
 
 @options.verb()

@@ -3,6 +3,8 @@
 import logging
 import os
 import re
+import shlex
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
@@ -306,3 +308,8 @@ verbosity = together(
     flag("-v --verbose", "Show more messages.", expose_value=False, callback=_set_level),
     flag("-q --quiet", "Show only warnings and errors.", expose_value=False, callback=_set_level),
 )
+
+
+def typed_command() -> str:
+    """Return the command that the user typed, as a line for a shell."""
+    return shlex.join(["phrasescore", *sys.argv[1:]])

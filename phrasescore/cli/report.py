@@ -30,7 +30,10 @@ _logger = logging.getLogger(__name__)
 )
 @options.file("--tuning-report", "A report written by tune --report --format json.")
 @options.file(
-    "--experiment", "The output folder of phrasescore experiment, with table.toml.", "FOLDER"
+    "--experiment",
+    "The output folder of phrasescore experiment. Without --references and --translation, its "
+    "first test text is used, with the translations by its rows.",
+    "FOLDER",
 )
 @options.of(Reporting, without={"lines"})
 @heading("Output")
@@ -63,5 +66,7 @@ def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
     if given["lines"] is not None:
         given["lines"] = list(map(int, given["lines"].split(",")))
-    done = make_report(inputs, output, **grouped(make_report, given), progress=show_progress)
+    given = grouped(make_report, given)
+    command = options.typed_command()
+    done = make_report(inputs, output, **given, command=command, progress=show_progress)
     _logger.info("%s", done.summary())

@@ -23,10 +23,10 @@ from phrasescore.evaluation.own_metrics import MeanMetric, PackageMetric, Row
 from phrasescore.evaluation.plugin_metric import build_metric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
-    SAMPLES,
     PairedComparison,
     PairedTest,
     bootstrap_spread,
+    difference_interval,
     digits_of,
     randomization_p_value,
     run_paired_test,
@@ -72,8 +72,10 @@ class SystemScore:
     scores: tuple[float, ...]  # the score of each replica
     # Words of the first replica's translations per word of the reference; 0 for other metrics.
     length_ratio: float
-    # Mean minus the baseline's mean, and the p-value from approximate randomization.
+    # Mean minus the baseline's mean, its 95% interval from the paired bootstrap, and the p-value
+    # from approximate randomization.
     difference: float | None = None
+    interval: tuple[float, float] | None = None
     p_value: float | None = None
 
     @property
@@ -167,11 +169,13 @@ class Comparison:
                 ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
             score = SystemScore(system.name, scores, ratio)
             if found and self._has_baseline:
-                p_value = randomization_p_value(
-                    self.metric, self._statistics[0], statistics, trials=TRIALS, seed=SEED
+                pair = self._statistics[0], statistics
+                score = replace(
+                    score,
+                    difference=score.mean - found[0].mean,
+                    interval=difference_interval(self.metric, *pair, SEED),
+                    p_value=randomization_p_value(self.metric, *pair, trials=TRIALS, seed=SEED),
                 )
-                difference = score.mean - found[0].mean
-                score = replace(score, difference=difference, p_value=p_value)
             found.append(score)
         return found
 
@@ -217,12 +221,6 @@ class Comparison:
     def run_test(self, test: PairedTest, metrics: Sequence[Metric]) -> list[PairedComparison]:
         """Test each system against the first one with one of sacrebleu's paired tests."""
         return run_paired_test(test, metrics, [system.text.texts for system in self.systems])
-
-    def confidences(self) -> list[float | None]:
-        """Return half the width of the 95% bootstrap interval for BLEU, for each system."""
-        test = PairedTest("bootstrap", SAMPLES, SEED)
-        (result,) = self.run_test(test, [self.build_metric("bleu")])
-        return [system.confidence for system in result.systems]
 
     def by_length(self, side: str, width: int) -> Breakdown:
         """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""

@@ -17,7 +17,7 @@ from sacrebleu.metrics.base import Metric as SacrebleuMetric
 from phrasescore.arguments import PairedTestName
 from tuning.metrics import Metric, Statistics
 
-SAMPLES = 1000  # number of bootstrap samples in `bootstrap_spread`
+SAMPLES = 1000  # number of bootstrap samples in `bootstrap_spread` and `difference_interval`
 _BATCH = 250  # number of samples to compute at a time
 _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
 _SEED_VARIABLE = "SACREBLEU_SEED"  # the only way to set sacrebleu's seed
@@ -112,7 +112,8 @@ def randomization_p_value(
     + 1), where r is the number of trials with a difference at least as large as the real one. The
     score of a system is the mean score of its replicas (Clark et al., 2011). A sentence's
     translations are exchanged in all replicas together. Replicas are very similar, and separate
-    exchanges would treat them as independent sentences.
+    exchanges would treat them as independent sentences. The exchanges are those of sacrebleu with
+    the same seed, so for single replicas sacrebleu finds the same p-value.
 
     :param baseline: ``(replicas, sentences, num_stats)``, like ``system``; the numbers of replicas
         may differ.
@@ -126,13 +127,14 @@ def randomization_p_value(
     totals = [stats.sum(axis=1) for stats in (baseline, system)]  # (replicas, num_stats)
     difference = system - baseline  # (replicas, sentences, num_stats)
     observed = abs(_mean_score(metric, totals[1]) - _mean_score(metric, totals[0]))
-    random = np.random.default_rng(seed)
+    exchanged = np.random.default_rng(seed).integers(
+        2, size=(trials, difference.shape[1]), dtype=bool
+    )
     as_large = 0
     for start in range(0, trials, _BATCH):
-        draws = min(_BATCH, trials - start)
-        exchanged = random.random((draws, difference.shape[1])) < 0.5
+        draws = exchanged[start : start + _BATCH].astype(np.float64)
         # Statistics are integers in float64, so sums are exact in any order.
-        moved = np.einsum("ds,rsk->drk", exchanged.astype(np.float64), difference, optimize=True)
+        moved = np.einsum("ds,rsk->drk", draws, difference, optimize=True)
         drawn = _mean_score(metric, totals[1] - moved) - _mean_score(metric, totals[0] + moved)
         as_large += int((np.abs(drawn) >= observed).sum())
     return (as_large + 1) / (trials + 1)
@@ -149,11 +151,35 @@ def bootstrap_spread(metric: Metric, statistics: Statistics, seed: int) -> list[
     :param statistics: ``(systems, sentences, num_stats)``.
     :return: for each system, 1.96 standard deviations of the samples' scores, 0 to 100.
     """
+    spreads: list[float] = (196 * _bootstrap_scores(metric, statistics, seed).std(axis=1)).tolist()
+    return spreads
+
+
+def difference_interval(
+    metric: Metric, baseline: Statistics, system: Statistics, seed: int
+) -> tuple[float, float]:
+    """Return the 95% interval of the difference between two systems, 0 to 100.
+
+    This is the paired bootstrap (Koehn, 2004): both systems are scored on the same samples of
+    sentences, and the interval has the middle 95% of the differences. The score of a system is the
+    mean score of its replicas.
+
+    :param baseline: ``(replicas, sentences, num_stats)``, like ``system``.
+    """
+    before, after = (
+        _bootstrap_scores(metric, statistics, seed).mean(axis=0)
+        for statistics in (baseline, system)
+    )
+    low, high = np.percentile(100 * (after - before), (2.5, 97.5)).tolist()
+    return low, high
+
+
+def _bootstrap_scores(metric: Metric, statistics: Statistics, seed: int) -> Statistics:
+    """Return the scores of ``(texts, sentences, num_stats)`` on samples: ``(texts, SAMPLES)``."""
     count = statistics.shape[1]
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), SAMPLES)
     sums = np.einsum("ds,nsk->ndk", drawn.astype(np.float64), statistics, optimize=True)
-    spreads: list[float] = (196 * metric.score(sums).std(axis=1)).tolist()
-    return spreads
+    return np.asarray(metric.score(sums))
 
 
 def p_value_text(p_value: float) -> str:

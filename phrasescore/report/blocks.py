@@ -14,6 +14,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from sacremoses import MosesDetokenizer
 
@@ -41,13 +42,23 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file."""
+    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file.
+
+    :ivar formats: how the page shows the numbers of each column: a format specification such as
+        ``.2f``, ``p`` for p-values, or "" for four significant digits of the largest number.
+    :ivar spans: headings that span columns, each with its number of columns. The columns below one
+        have it in their names, as in "test: BLEU", and the page shows the rest.
+    :ivar strong: the row and column indices of cells in bold.
+    """
 
     name: str
     title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
+    formats: tuple[str, ...] = ()
+    spans: tuple[tuple[str, int], ...] = ()
+    strong: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,7 @@ class Matrix:
     values: tuple[tuple[float, ...], ...]
     row_title: str = ""
     column_title: str = ""
+    value_label: str = ""
     caption: str = ""
 
 
@@ -102,15 +114,48 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series with a common x axis of numbers or names, drawn as lines or as grouped bars."""
+    """Series with a common x axis: lines over numbers, or points side by side over names."""
 
     name: str
     title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    bars: bool = False
     log_y: bool = False
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimates:
+    """Values with the ends of their intervals, one per row; None leaves a gap.
+
+    :ivar low: the lower end of each interval; empty for no intervals.
+    :ivar high: the upper end of each interval; empty for no intervals.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    low: tuple[float | None, ...] = ()
+    high: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Intervals:
+    """Estimates side by side: a row for each name, from top to bottom, with dots and whiskers.
+
+    :ivar rows: the names of the rows.
+    :ivar series: one or more values per row; several are drawn below one another in a row.
+    :ivar signed: whether the values are differences; shows signs and a line at zero.
+    :ivar bars: whether to draw bars from zero, for shares of a whole.
+    """
+
+    name: str
+    title: str
+    x_label: str
+    rows: tuple[str, ...]
+    series: tuple[Estimates, ...]
+    signed: bool = False
+    bars: bool = False
     caption: str = ""
 
 
@@ -131,7 +176,63 @@ class Pyramid:
     caption: str = ""
 
 
-Block = Table | Points | Matrix | Lines | Pyramid
+@dataclass(frozen=True, slots=True)
+class MarkedLine:
+    """A system's translation with marks for each word.
+
+    :ivar score: the sentence BLEU, 0 to 100.
+    :ivar matches: the length of the longest matching n-gram that contains the word, 0 to 4.
+    :ivar linked: whether the word forms a matching bigram with the word before it.
+    :ivar differs: whether the word is missing at this place in the first system's translation.
+    """
+
+    name: str
+    score: float
+    words: tuple[str, ...]
+    matches: tuple[int, ...]
+    linked: tuple[bool, ...]
+    differs: tuple[bool, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedSentence:
+    """All translations of a sentence.
+
+    :ivar number: the 1-based line of the sentence.
+    :ivar note: why the sentence was chosen.
+    :ivar texts: the names and texts of the source, if known, and of the references.
+    """
+
+    number: int
+    note: str
+    texts: tuple[tuple[str, str], ...]
+    lines: tuple[MarkedLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedGroup:
+    """Sentences that were chosen for the same reason."""
+
+    title: str
+    sentences: tuple[MarkedSentence, ...]
+    caption: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkedTexts:
+    """Translations of sentences by several systems, in which words are marked.
+
+    :ivar baseline: the name of the first system, with which the others are compared.
+    """
+
+    name: str
+    title: str
+    baseline: str
+    groups: tuple[MarkedGroup, ...]
+
+
+PLOTTED = (Points, Matrix, Lines)  # what plotly draws
+Block = Table | Points | Matrix | Lines | Intervals | Pyramid | MarkedTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,21 +241,41 @@ class Section:
 
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
     :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
+    :ivar notes: notes at the end of the section, which the reader has to open.
+    :ivar is_folded: whether the reader has to open the whole section.
     """
 
     key: str
     title: str
     lead: str
     blocks: tuple[Block, ...]
+    notes: tuple[str, ...] = ()
+    is_folded: bool = False
+
+
+class Fact(NamedTuple):
+    """A fact about an input, such as a file and its number of lines; ``link`` may be empty."""
+
+    name: str
+    text: str
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All sections of a page; ``facts`` are names and values about files, models and counts."""
+    """All sections of a page.
+
+    :ivar lead: the result in a sentence.
+    :ivar facts: facts about files, models and counts.
+    :ivar origin: the version and the date.
+    """
 
     title: str
-    facts: tuple[tuple[str, str], ...]
+    facts: tuple[Fact, ...]
     sections: tuple[Section, ...]
+    lead: str = ""
+    command: str = ""
+    origin: str = ""
 
 
 def write_data(report: Report, folder: Path) -> None:
@@ -187,7 +308,8 @@ def to_tsv(block: Block) -> str:
     """Convert a block to TSV.
 
     A matrix has its row labels in the first column. Lines have one row per point in each series. A
-    pyramid has one row per unit, from the lowest level up, with the words that it covers.
+    pyramid has one row per unit, from the lowest level up, with the words that it covers. Marked
+    texts have one row per line, with one mark per word, separated by blanks.
     """
     columns, rows = _as_rows(block)
     return "".join("\t".join(map(_cell_text, cells)) + "\n" for cells in (columns, *rows))
@@ -213,8 +335,13 @@ def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]
             return ("", *block.column_labels), ((label, *values) for label, values in labelled)
         case Lines():
             return ("series", "x", "y", "spread"), _line_rows(block)
+        case Intervals():
+            return ("series", "name", "value", "low", "high"), _interval_rows(block)
         case Pyramid():
             return ("level", "unit", "words", "new", "left", "right"), _unit_rows(block)
+        case MarkedTexts():
+            marks = ("matches", "linked", "differs")
+            return ("group", "sentence", "line", "BLEU", "text", *marks), _marked_rows(block)
 
 
 def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
@@ -224,7 +351,27 @@ def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
             yield series.name, x, y, spread
 
 
+def _interval_rows(block: Intervals) -> Iterable[tuple[Cell, ...]]:
+    nothing = (None,) * len(block.rows)
+    for series in block.series:
+        ends = (series.low or nothing, series.high or nothing)
+        for name, *numbers in zip(block.rows, series.values, *ends, strict=True):
+            yield series.name, name, *numbers
+
+
 def _unit_rows(block: Pyramid) -> Iterable[tuple[Cell, ...]]:
     for level, units in enumerate(block.levels, start=1):
         for start, shares in enumerate(units):
             yield level, start + 1, " ".join(block.words[start : start + level + 1]), *shares
+
+
+def _marked_rows(block: MarkedTexts) -> Iterable[tuple[Cell, ...]]:
+    for group in block.groups:
+        for sentence in group.sentences:
+            place = (group.title, sentence.number)
+            for name, text in sentence.texts:
+                yield *place, name, None, text, None, None, None
+            for line in sentence.lines:
+                marks = (line.matches, line.linked, line.differs)
+                texts = (" ".join(str(int(mark)) for mark in words) for words in marks)
+                yield *place, line.name, line.score, " ".join(line.words), *texts

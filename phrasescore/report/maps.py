@@ -23,6 +23,7 @@ _BATCH_SIZE = 256  # number of sources per forward pass of an encoder
 PERPLEXITY = 30.0  # the usual perplexity of t-SNE: the effective number of neighbours of a point
 FEWEST = 4  # of a map; with 4 points, t-SNE's perplexity, a third of the others, is 1
 _DIMENSIONS = 50  # number of principal components used as input for t-SNE
+_TSNE_AXES = ("t-SNE, dimension 1 (no unit)", "t-SNE, dimension 2 (no unit)")
 _START_DEVIATION = 1e-4  # of the first component at the start of t-SNE, as in scikit-learn
 
 _COMPONENTS = """\
@@ -73,7 +74,7 @@ def _draw(chosen: Vectors, seed: int) -> Iterator[Points]:
     note = f"t-SNE, perplexity {perplexity:g}"
     if perplexity < PERPLEXITY:
         note = f"{note} (instead of {PERPLEXITY:g}, because there are only {count} points)"
-    yield _points(chosen, "tsne", "t-SNE", neighbour_map(chosen.vectors, seed), ("", ""), note)
+    yield _points(chosen, "tsne", "t-SNE", neighbour_map(chosen.vectors, seed), _TSNE_AXES, note)
     plane, shares = principal_components(chosen.vectors)
     axes = (f"component 1 ({shares[0]:.1%})", f"component 2 ({shares[1]:.1%})")
     note = f"Principal components, with {shares.sum():.1%} of the variance"

@@ -4,7 +4,7 @@ The page's content security policy forbids all requests, and all scripts except 
 identified by their hashes. It allows ``unsafe-eval`` because regl, which draws points for plotly,
 compiles its shaders from text.
 
-plotly.js (https://plotly.com/javascript) draws the figures. It is stored compressed, with 2 MB
+plotly.js (https://plotly.com/javascript) draws most figures. It is stored compressed, with 2 MB
 instead of 5, and decompressed when the reader scrolls to the first figure. Values are stored as
 JSON. Jinja escapes HTML, `_json` escapes characters that could end a script, and ``figures.js`` in
 ``page_parts`` escapes tags that plotly would interpret.
@@ -17,10 +17,12 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -34,8 +36,11 @@ _NAMES = {PAGE, "report.json", blocks.DATA}  # in the folder; blocks.DATA holds 
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
-_SCRIPTS = ("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "page.js")
-NOTHING = "–"
+_SCRIPTS = (
+    *("tables.js", "drawing.js", "figures.js", "map_labels.js", "pyramid.js", "intervals.js"),
+    "page.js",
+)
+NOTHING, MINUS = "–", "\u2212"
 _DIGITS = 4  # significant digits of a column's largest number, which set its decimals
 _MOST_DECIMALS = 6
 
@@ -76,6 +81,18 @@ def write_report(report: blocks.Report, folder: Path) -> Path:
     return folder / PAGE
 
 
+def link_to(path: str, folder: str) -> str:
+    """Return a link from the page in a folder to a file.
+
+    The link is relative if the file is in the folder above the page's, so that both can be moved
+    together; otherwise it has the absolute path.
+    """
+    target, page = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
+    if page.parent in target.parents:
+        return quote(os.fsencode(os.path.relpath(target, page)))
+    return target.as_uri()
+
+
 def render_page(report: blocks.Report) -> str:
     """Render a report as HTML; equal reports give identical pages."""
     environment = jinja2.Environment(
@@ -85,17 +102,20 @@ def render_page(report: blocks.Report) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    has_figures = any(
-        not isinstance(block, blocks.Table) for part in report.sections for block in part.blocks
+    needs_plotly = any(
+        isinstance(block, blocks.PLOTTED) for part in report.sections for block in part.blocks
     )
-    plotly_hash, plotly = _pack_plotly() if has_figures else (_hash(""), "")
+    plotly_hash, plotly = _pack_plotly() if needs_plotly else (_hash(""), "")
     parts = "\n".join(map(_part, _SCRIPTS))
     script = f'(() => {{\n"use strict";\n{parts}}})();\n'
     environment.filters.update(
         kind=lambda block: type(block).__name__.lower(),
         paragraphs=lambda lead: [text.strip() for text in lead.split("\n\n") if text.strip()],
         number_columns=_number_columns,
+        heads=_heads,
         rows=_rows,
+        runs=_marked_runs,
+        signed=_signed,
         data=_json,
     )
     return environment.from_string(_part("page.html.j2")).render(
@@ -139,19 +159,29 @@ def _number_columns(table: blocks.Table) -> list[bool]:
     ]
 
 
+def _heads(table: blocks.Table) -> list[str]:
+    """Return the headings of the columns, without the headings above them."""
+    spans = [name for name, count in table.spans for _ in range(count)]
+    if not spans:
+        return list(table.columns)
+    named = zip(table.columns, spans, strict=True)
+    return [column.removeprefix(f"{span}: ") for column, span in named]
+
+
 def _rows(table: blocks.Table) -> list[tuple[_ShownCell, ...]]:
-    columns = map(_column_cells, zip(*table.rows, strict=True))
+    formats = table.formats or ("",) * len(table.columns)
+    columns = map(_column_cells, zip(*table.rows, strict=True), formats)
     return list(zip(*columns, strict=True))
 
 
-def _column_cells(cells: Sequence[blocks.Cell]) -> list[_ShownCell]:
+def _column_cells(cells: Sequence[blocks.Cell], spec: str) -> list[_ShownCell]:
     largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
     digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
     decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
-    return [_cell(cell, decimals) for cell in cells]
+    return [_cell(cell, decimals, spec) for cell in cells]
 
 
-def _cell(cell: blocks.Cell, decimals: int) -> _ShownCell:
+def _cell(cell: blocks.Cell, decimals: int, spec: str) -> _ShownCell:
     match cell:
         case None:
             return _ShownCell(NOTHING, None)
@@ -162,7 +192,45 @@ def _cell(cell: blocks.Cell, decimals: int) -> _ShownCell:
         case float():
             is_lost = cell != 0 and abs(cell) < 0.5 * 10**-decimals
             text = f"{cell:.1e}" if is_lost else f"{cell:,.{decimals}f}"
-            return _ShownCell(text, repr(float(cell)))
+            if spec == "p":
+                text = "< 0.001" if cell < 0.001 else f"{cell:.3f}"
+            elif spec:
+                # Rounding must not leave a minus before zero.
+                text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec}}")
+            return _ShownCell(text.replace("-", MINUS, 1) if spec else text, repr(float(cell)))
+
+
+def _signed(number: float) -> str:
+    text = f"{number:+.1f}".replace("-", "\N{MINUS SIGN}")
+    return text if float(f"{number:.1f}") else "0.0"
+
+
+class _MarkedRun(NamedTuple):
+    """Words of a marked line that belong to one match, or to none."""
+
+    kind: str  # the match: none, word, short (2 or 3 words) or long
+    parts: list[tuple[str, bool]]  # words, and whether they differ from the first system
+
+
+def _marked_runs(line: blocks.MarkedLine) -> list[_MarkedRun]:
+    """Split a line into matches, and each match where words begin or cease to differ."""
+    runs: list[_MarkedRun] = []
+    longest = 0
+    marks = zip(line.words, line.matches, line.linked, line.differs, strict=True)
+    for word, match, is_linked, differs in marks:
+        if runs and (is_linked or longest == match == 0):
+            longest = max(longest, match)
+            run = runs.pop()
+            if run.parts[-1][1] == differs:
+                run.parts[-1] = (f"{run.parts[-1][0]} {word}", differs)
+            else:
+                run.parts.append((word, differs))
+        else:
+            longest = match
+            run = _MarkedRun("", [(word, differs)])
+        kind = ("none", "word", "short", "short", "long")[longest]
+        runs.append(run._replace(kind=kind))
+    return runs
 
 
 def _json(block: blocks.Block) -> Markup:

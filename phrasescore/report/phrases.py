@@ -174,7 +174,10 @@ def score_section(
     for number, (name, scores, column) in enumerate(models, start=1):
         probabilities = [pair.scores[column] for pair in pairs]
         table = [max(math.log(p), _LOWEST) if p > 0 else _LOWEST for p in probabilities]
-        caption = f"{len(pairs):,} of {num_pairs:,} pairs. {_correlations(table, scores)}"
+        caption = (
+            f"Points above the diagonal are pairs that {name} finds more probable than the table. "
+            f"{len(pairs):,} of {num_pairs:,} pairs. {_correlations(table, scores)}"
+        )
         blocks.append(
             Points(
                 name=f"scores-{number}",

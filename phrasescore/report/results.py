@@ -1,42 +1,14 @@
-"""Sections about results: translations, an experiment's table, tuning and training."""
+"""Sections about tuning and training."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple
-from typing import Any
 
-from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison
-from phrasescore.evaluation.sentences import Sentences
-from phrasescore.evaluation.significance import SAMPLES, p_value_text
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.report.blocks import Cell, Lines, Points, Section, Series, Table, shown
+from phrasescore.report.blocks import Cell, Estimates, Intervals, Lines, Section, Series, Table
 from phrasescore.report.tuning import TuneReport
 
-TOP = 25  # number of sentences to list with the largest gains, and with the largest losses
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
-
-_TRANSLATIONS_LEAD = """\
-BLEU is computed as in multi-bleu.perl, from 0 to 100: on the words in the files, without \
-smoothing. Each group of sentences is scored as a separate corpus; BLEU is unreliable for a few \
-sentences."""
-
-_TESTS = (
-    "p: the probability that such a difference from the first system occurs by chance (approximate "
-    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}). ±: half the width of the 95% "
-    f"interval over {SAMPLES:,} bootstrap samples."
-)
-
-_BARS = (
-    "Bars: the 95% interval over samples of a group's sentences, drawn with replacement. They are "
-    "unreliable for a few sentences, and meaningless for a single one."
-)
-
-_DIFFERENCES_LEAD = """\
-The sentences where two systems differ most, by smoothed sentence BLEU: one is added to the \
-matching and to all n-grams for n from 2 to 4 (Lin and Och, 2004). A translation without a \
-matching word scores 0. Sentence BLEU helps to choose what to read, but it is not a reliable \
-measure of a single translation."""
 
 _TUNING_LEAD = """\
 A feature's contribution is its weight times the standard deviation of its values among the \
@@ -51,186 +23,49 @@ words at random. The perplexity on held-out data is the one that matters. If it 
 the other decreases, the network is overfitting. Perplexities cannot be compared between models \
 with different data or shortlists."""
 
-# The values for a system on a text in table.toml, besides its score, and the suffixes of their
-# column headings.
-_FIGURES = {"deviation": " ±", "difference": ": difference", "p_value": ": p"}
-
-
-def translation_section(
-    comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int
-) -> Section:
-    """Return a table of systems, and one figure per breakdown, with bootstrap intervals."""
-    blocks: list[Table | Lines] = [_systems_table(comparison)]
-    for number, breakdown in enumerate(breakdowns, start=1):
-        blocks.append(_group_lines(comparison, breakdown, f"bleu-groups-{number}", seed))
-    return Section("translations", "Translations", _TRANSLATIONS_LEAD, tuple(blocks))
-
-
-def _systems_table(comparison: Comparison) -> Table:
-    scores = comparison.scores
-    if len(scores) == 1:
-        (only,) = scores
-        row = (only.name, _round(only.mean), round(only.length_ratio, 3))
-        return Table("bleu", "BLEU", ("system", "BLEU", "length ratio"), (row,))
-    columns = ("system", "BLEU", "± (95%)", "difference from the first", "p", "length ratio")
-    rows = tuple(
-        (
-            *(score.name, _round(score.mean), _round(confidence), _round(score.difference)),
-            *(score.p_value, round(score.length_ratio, 3)),
-        )
-        for score, confidence in zip(scores, comparison.confidences(), strict=True)
-    )
-    return Table("bleu", "BLEU", columns, rows, _TESTS)
-
-
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
-
-
-def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
-    groups = comparison.score_groups(breakdown).groups
-    labels = tuple(group.label for group in groups)
-    sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
-    scores = zip(*(group.bleu for group in groups), strict=True)
-    spreads = zip(*comparison.group_spreads(breakdown, seed), strict=True)
-    series = tuple(
-        Series(system.name, labels, *curve)
-        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
-    )
-    caption = f"Sentences in each group: {sizes}. {_BARS}"
-    title = f"BLEU by {breakdown.title}"
-    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
-
-
-def difference_section(comparison: Comparison) -> Section:
-    """Return a section with the sentences in which each system differs most from the first one."""
-    first, *others = comparison.sentence_scores()
-    blocks: list[Table | Points] = []
-    for index, other in enumerate(others, start=1):
-        blocks.append(_scatter(comparison, index, first, other))
-        blocks += _most_different(comparison, index, first, other)
-    return Section("differences", "Where systems differ", _DIFFERENCES_LEAD, tuple(blocks))
-
-
-def _scatter(
-    comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
-) -> Points:
-    """Return a scatter plot of sentence scores, with the first system on one axis."""
-    pairs = list(zip(first, other, strict=True))
-    better = sum(after > before for before, after in pairs)
-    worse = sum(after < before for before, after in pairs)
-    baseline, system = comparison.scores[0], comparison.scores[index]
-    assert system.p_value is not None
-    texts = _plain_lines(comparison.source or comparison.references[0])
-    return Points(
-        name=f"differences-{index}-sentences",
-        title=f"{system.name} against {baseline.name}, sentence by sentence",
-        x_label=f"sentence BLEU of {baseline.name}",
-        y_label=f"sentence BLEU of {system.name}",
-        x=tuple(round(value, 2) for value in first),
-        y=tuple(round(value, 2) for value in other),
-        labels=tuple(f"{number:,}: {text}" for number, text in enumerate(texts, start=1)),
-        equal=True,
-        caption=f"{system.name} is better in {better:,} sentences, worse in {worse:,}, and as good "
-        f"in {len(first) - better - worse:,}. For BLEU on the whole text, "
-        f"{p_value_text(system.p_value)}.",
-    )
-
-
-def _most_different(
-    comparison: Comparison, index: int, first: Sequence[float], other: Sequence[float]
-) -> list[Table]:
-    baseline, system = comparison.systems[0], comparison.systems[index]
-    gains = [after - before for before, after in zip(first, other, strict=True)]
-    sides = [*comparison.sides.items(), (baseline.name, baseline.text), (system.name, system.text)]
-    columns = ("sentence", "gain", *(name for name, _ in sides))
-    texts = [_plain_lines(text) for _, text in sides]
-    # sorted() is stable: of equal gains the earlier sentence comes first.
-    better = sorted((at for at, gain in enumerate(gains) if gain > 0), key=lambda at: -gains[at])
-    worse = sorted((at for at, gain in enumerate(gains) if gain < 0), key=lambda at: gains[at])
-    caption = (
-        f"At most {TOP} sentences. The gain is the sentence BLEU of {system.name} minus the "
-        f"sentence BLEU of {baseline.name}."
-    )
-    tables = []
-    for end, order in (("better", better), ("worse", worse)):
-        rows: list[tuple[Cell, ...]] = [
-            (at + 1, round(gains[at], 2), *(lines[at] for lines in texts)) for at in order[:TOP]
-        ]
-        if rows:
-            title = f"Where {system.name} is {end} than {baseline.name}"
-            name = f"differences-{index}-{end}"
-            tables.append(Table(name, title, columns, tuple(rows), caption))
-    return tables
-
-
-def _plain_lines(text: Sentences) -> list[str]:
-    return [shown(words) for words in text.words]
-
-
-def experiment_section(table: Mapping[str, Any]) -> Section:
-    """Return a section with the scores in an experiment's ``table.toml``.
-
-    :raises AttributeError, KeyError, TypeError, ValueError: if the table has another structure.
-    """
-    rows: list[Mapping[str, Any]] = list(table["row"])
-    names = tuple(f"{row['name']}{' *' if row.get('remarks') else ''}" for row in rows)
-    texts = list(
-        dict.fromkeys(key for row in rows for key, value in row.items() if isinstance(value, dict))
-    )
-    found = {key for row in rows for text in texts for key in row.get(text, {})}
-    metric: TableMetric = "word_accuracy" if "word_accuracy" in found else "bleu"
-    title, suffixes = METRIC_TITLES[metric], {metric: "", **_FIGURES}
-    cells = tuple(
-        (
-            name,
-            *(_figure(row, text, figure) for text in texts for figure in suffixes),
-            ", ".join(map(str, row.get("rounds", ()))),
-        )
-        for name, row in zip(names, rows, strict=True)
-    )
-    figures = [f"{text}{ending}" for text in texts for ending in suffixes.values()]
-    columns = ("system", *figures, "rounds")
-    blocks: list[Table | Lines] = [Table("experiment-table", title, columns, cells)]
-    if texts:
-        series = []
-        for text in texts:
-            heights = tuple(_figure(row, text, metric) for row in rows)
-            spread = tuple(float(row.get(text, {}).get("deviation") or 0.0) for row in rows)
-            series.append(Series(text, names, heights, spread if any(spread) else ()))
-        bars = Lines("experiment-bars", title, "system", title, tuple(series), bars=True)
-        blocks.append(bars)
-    notes = " ".join(str(note) for note in table.get("notes", ()))
-    return Section("experiment", "Experiment", notes, tuple(blocks))
-
-
-def _figure(row: Mapping[str, Any], text: str, figure: str) -> float | None:
-    value = row.get(text, {}).get(figure)
-    return None if value is None else round(float(value), 4 if figure == "p_value" else 2)
-
 
 def tuning_section(report: TuneReport) -> Section:
     """Return a section with the tuned weights, and with contributions and ablations if computed."""
     metric = report.metric
-    blocks: list[Table | Lines] = [_weights_table(report)]
-    measured = [(row, row.share) for row in report.features if row.share is not None]
-    names = tuple(row.name for row, _ in measured)
+    blocks: list[Table | Lines | Intervals] = [_weights_table(report)]
+    measured = [row for row in report.features if row.share is not None]
+    measured.sort(key=lambda row: -(row.share or 0.0))
+    names = tuple(row.name for row in measured)
+    shares = tuple(None if row.share is None else 100 * row.share for row in measured)
     if measured:
-        shares = Series("share", names, tuple(100 * share for _, share in measured))
-        title = "What each feature moves"
-        blocks.append(Lines("tuning-shares", title, "feature", "share (%)", (shares,), bars=True))
+        blocks.append(
+            Intervals(
+                "tuning-shares",
+                "What each feature moves",
+                "share of all contributions (%)",
+                names,
+                (Estimates("share", shares),),
+                bars=True,
+                caption="The longer a bar, the more the feature decides between hypotheses.",
+            )
+        )
     losses = tuple(
-        None if row.left_out is None else row.left_out - report.reached for row, _ in measured
+        None if row.left_out is None else row.left_out - report.reached for row in measured
     )
     if any(loss is not None for loss in losses):
-        series = (Series("without it", names, losses),)
-        title, y_label = f"{metric} without each feature", f"difference of {metric}"
-        blocks.append(Lines("tuning-ablations", title, "feature", y_label, series, bars=True))
+        blocks.append(
+            Intervals(
+                "tuning-ablations",
+                f"{metric} without each feature",
+                f"difference of {metric}",
+                names,
+                (Estimates("without it", losses),),
+                signed=True,
+                caption="The further to the left, the more is lost without the feature. To the "
+                "right of zero, the weights are better without it.",
+            )
+        )
     if report.rounds:
-        numbers = tuple(float(row.round) for row in report.rounds)
+        numbers = tuple(row.round for row in report.rounds)
         series = (Series(metric, numbers, tuple(row.score for row in report.rounds)),)
         title = "Rounds of decoding and tuning"
-        blocks.append(Lines("tuning-rounds", title, "round", metric, series))
+        caption = "Tuning has converged where the line is level."
+        blocks.append(Lines("tuning-rounds", title, "round", metric, series, caption=caption))
     if report.replicas:
         rows = tuple(map(astuple, report.replicas))
         blocks.append(Table("tuning-seeds", "Seeds", ("seed", metric), rows))
@@ -244,6 +79,10 @@ def tuning_section(report: TuneReport) -> Section:
         f"{report.hypotheses:,} hypotheses.\n\n{_TUNING_LEAD}"
     )
     return Section("tuning", "Weights", lead, tuple(blocks))
+
+
+def _round(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
 
 
 def _weights_table(report: TuneReport) -> Table:
@@ -266,7 +105,9 @@ def _weights_table(report: TuneReport) -> Table:
         for row in report.features
     )
     caption = f"{metric} {report.start:.2f} before, {reached:.2f} after."
-    return Table("tuning-weights", "Weights", columns, rows, caption)
+    weights = ("#.4g",) * (3 if two_sets else 2)
+    formats = ("", *weights, "#.3g", ".1f", ".2f", "+.2f")
+    return Table("tuning-weights", "Weights", columns, rows, caption, formats)
 
 
 def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
@@ -285,10 +126,20 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         if model.record.fine_tuning is None  # its loss is not per word
     )
     blocks = [
-        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=caption)
-        for name, title, (series, caption) in (
-            ("training-held-out", "On held-out data", held_out),
-            ("training-seen", "On the data of the updates", seen),
+        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=hint + omitted)
+        for name, title, hint, (series, omitted) in (
+            (
+                "training-held-out",
+                "On held-out data",
+                "The lower, the better. A line that rises again shows overfitting.",
+                held_out,
+            ),
+            (
+                "training-seen",
+                "On the data of the updates",
+                "A line that still falls while the one on held-out data rises shows overfitting.",
+                seen,
+            ),
         )
         if series
     ]
@@ -297,7 +148,8 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
     )
     rows = tuple(_model_row(name, model) for name, model in models)
-    table = Table("training-models", "The models", columns, rows)
+    formats = ("",) * 8 + (".1f", "", ".2f", "")
+    table = Table("training-models", "The models", columns, rows, formats=formats)
     return Section("training", "Training", _TRAINING_LEAD, (*blocks, table))
 
 
@@ -311,7 +163,7 @@ def _curves(
         known = [(float(x), y) for x, y in points if y is not None]
         drawn = [(x, y) for x, y in known if y <= _HIGHEST]
         if len(drawn) < len(known):
-            caption = f"Points above {_HIGHEST:,} are left out."
+            caption = f" Points above {_HIGHEST:,} are left out."
         if drawn:
             series.append(Series(name, *zip(*drawn, strict=True)))
     return tuple(series), caption

@@ -101,6 +101,7 @@ def alignment_section(
             values=attention_weights(checkpoint, read, predicted),
             row_title="predicts",
             column_title="reads",
+            value_label="attention weight",
             caption=_caption(checkpoint, read, predicted),
         )
         for sentence in sentences

@@ -8,9 +8,9 @@ from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 SectionName = Literal[
-    "translations",
+    "results",
     "differences",
-    "experiment",
+    "groups",
     "tuning",
     "preferences",
     "samples",
@@ -21,6 +21,7 @@ SectionName = Literal[
     "alignments",
     "parses",
     "training",
+    "steps",
 ]
 # The keys of a report's sections, in the order of the page.
 SECTIONS: tuple[SectionName, ...] = get_args(SectionName)

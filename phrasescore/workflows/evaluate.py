@@ -1,6 +1,5 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
-import io
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,6 +25,7 @@ from phrasescore.evaluation.comparison import (
     read_translations,
     shortlists_by_side,
 )
+from phrasescore.evaluation.group_figure import PLOT_FORMATS, draw
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest
@@ -40,12 +40,6 @@ from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
-# File formats for plots, with metadata that omits the time, so that equal plots give equal bytes.
-PLOT_FORMATS: dict[str, dict[str, None]] = {
-    "pdf": {"CreationDate": None},
-    "png": {},
-    "svg": {"Date": None},
-}
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
 
@@ -202,7 +196,7 @@ def evaluate(
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
     :param source: the source sentences, for groups of sentences and metrics that read them.
-    :param plot: file for a figure of the groups: .png, .svg or .pdf.
+    :param plot: file for a figure of the groups with 95% intervals: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
@@ -291,7 +285,9 @@ def evaluate(
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:
-        image = draw(evaluation.breakdowns, [name for name, _ in translated], _ending(figure))
+        spreads = [comparison.group_spreads(breakdown, settings.seed) for breakdown in breakdowns]
+        names = [name for name, _ in translated]
+        image = draw(evaluation.breakdowns, spreads, names, _ending(figure))
         with open_output(figure) as stream:
             stream.write(image)
     if written is not None:
@@ -336,33 +332,6 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
 
         return shortlists_by_side(load_checkpoint(path))
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
-
-
-def draw(breakdowns: Sequence[BreakdownScores], systems: Sequence[str], file_format: str) -> bytes:
-    """Plot each breakdown with one line per system; return the bytes of the file."""
-    import matplotlib as mpl
-    from matplotlib.figure import Figure
-
-    # In SVG files, keep text as text and make ids reproducible.
-    with mpl.rc_context({"svg.hashsalt": "phrasescore", "svg.fonttype": "none"}):
-        figure = Figure(figsize=(6.0, 3.2 * len(breakdowns)), layout="constrained")
-        plots = figure.subplots(len(breakdowns), squeeze=False)[:, 0]
-        for axes, breakdown in zip(plots, breakdowns, strict=True):
-            positions = list(range(len(breakdown.groups)))
-            scores = zip(*(group.bleu for group in breakdown.groups), strict=True)
-            for name, line in zip(systems, scores, strict=True):
-                # matplotlib treats $ as the start of a formula and hides labels that start with _.
-                label = (" " if name.startswith("_") else "") + name.replace("$", r"\$")
-                axes.plot(positions, line, marker="o", label=label)
-            labels = [f"{group.label}\n({group.sentences:,})" for group in breakdown.groups]
-            axes.set_xticks(positions, labels)
-            axes.set_xlabel(f"{breakdown.title} (sentences)")
-            axes.set_ylabel("BLEU")
-            axes.grid(alpha=0.3)
-            axes.legend()
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=file_format, metadata=PLOT_FORMATS[file_format])
-    return buffer.getvalue()
 
 
 def _ending(path: str) -> str:

@@ -161,56 +161,66 @@ function matrixPicture(figure, theme, width) {
   return { traces: [trace], layout, entries };
 }
 
-// Lines and bars
+// Lines
 
 function linesPicture(figure, theme, width) {
   const { data } = figure;
   const isNamed = data.series.some((series) => series.x.some((x) => typeof x === "string"));
   const names = isNamed ? [...new Set(data.series.flatMap((series) => series.x.map(String)))] : [];
   const positions = new Map(names.map((name, place) => [name, place]));
-  const place = (x) => (isNamed ? positions.get(String(x)) : x);
+  // Series stand side by side at a name, so that no interval hides another.
+  const step = Math.min(0.12, 0.6 / data.series.length);
+  const shift = (index) => (index - (data.series.length - 1) / 2) * step;
   const traces = data.series.map((series, index) => {
     const colour = theme.series[index % theme.series.length];
     const trace = {
-      x: series.x.map(place), y: series.y, name: literal(series.name), hoverinfo: "none",
-      visible: !figure.off.has(index),
+      x: series.x.map((x) => (isNamed ? positions.get(String(x)) + shift(index) : x)), y: series.y,
+      name: literal(series.name), hoverinfo: "none", visible: !figure.off.has(index),
+      type: "scatter", mode: isNamed ? "markers" : "lines+markers",
+      marker: { color: colour, symbol: SYMBOLS[index % SYMBOLS.length], size: series.x.length > 60 ? 3 : 8 },
+      line: { color: colour, width: 2, dash: DASHES[index % DASHES.length] },
     };
     if (series.spread.length) {
-      const bar = data.bars ? theme.text : colour;
-      trace.error_y = { type: "data", array: series.spread, color: bar, thickness: 1.3, width: 3 };
+      const below = series.spread.map((spread, place) => Math.min(spread, series.y[place] ?? 0)); // no score is below 0
+      trace.error_y = { type: "data", array: series.spread, arrayminus: below, symmetric: false, color: colour, thickness: 1.6, width: 3 };
     }
-    if (data.bars) return { ...trace, type: "bar", marker: { color: colour } };
-    const marker = { color: colour, symbol: SYMBOLS[index % SYMBOLS.length], size: series.x.length > 60 ? 3 : 7 };
-    const line = { color: colour, width: 2, dash: DASHES[index % DASHES.length] };
-    return { ...trace, type: "scatter", mode: "lines+markers", marker, line };
+    return trace;
   });
   const layout = baseLayout(theme, width, Math.min(420, Math.max(300, width * 0.6)));
   layout.hovermode = "x";
+  layout.hoverdistance = -1;
   layout.xaxis = baseAxis(theme, data.x_label);
   layout.yaxis = { ...baseAxis(theme, data.y_label), ...(data.log_y ? logTicks(data) : {}) };
-  layout.barmode = "group";
   if (isNamed) {
     const labels = names.map((name) => literal(cut(name, 24)));
     const room = (width - 70) / Math.max(names.length, 1);
     const isTight = names.some((name) => textWidth(cut(name, 24), theme) > room - 6);
     Object.assign(layout.xaxis, {
       tickvals: names.map((_, index) => index), ticktext: labels, tickangle: isTight ? -40 : 0,
-      range: [-0.6, names.length - 0.4], fixedrange: true,
+      range: [-0.6, names.length - 0.4], fixedrange: true, showgrid: false,
     });
     if (isTight) {
       // The first labels reach further left than the axis, where plotly would leave them out.
       const reach = names.map((name, index) => 0.77 * textWidth(cut(name, 24), theme) - (index + 0.4) * room);
       layout.margin.l = Math.max(layout.margin.l, ...reach);
     }
+  } else if (data.series.every((series) => series.x.every(Number.isInteger))) {
+    const [low, high] = extent(data.series.flatMap((series) => series.x));
+    const { ticks } = niceTicks(low, high, Math.max(2, Math.min(10, width / 90)));
+    const tickvals = ticks.filter(Number.isInteger);
+    Object.assign(layout.xaxis, { tickvals, ticktext: tickvals.map((value) => fixedNumber(value, 0)) });
   }
-  const entries = (event) => [
-    [`${data.x_label ? `${data.x_label}: ` : ""}${isNamed ? names[event.points[0].x] : shortNumber(event.points[0].x)}`],
-    ...event.points.map(({ curveNumber, pointNumber }) => {
-      const series = data.series[curveNumber];
-      const spread = series.spread.length ? ` ± ${shortNumber(series.spread[pointNumber])}` : "";
-      return [series.name, `${shortNumber(series.y[pointNumber])}${spread}`];
-    }),
-  ];
+  const entries = (event) => {
+    const near = event.points[0].x;
+    const x = isNamed ? names[Math.round(near)] : near;
+    const lines = data.series.flatMap((series, index) => {
+      const place = series.x.findIndex((each) => (isNamed ? String(each) : each) === x);
+      if (place < 0 || figure.off.has(index)) return [];
+      const spread = series.spread.length ? ` ± ${shortNumber(series.spread[place])}` : "";
+      return [[series.name, `${shortNumber(series.y[place] ?? "–")}${spread}`]];
+    });
+    return [[`${data.x_label ? `${data.x_label}: ` : ""}${shortNumber(x)}`], ...lines];
+  };
   return { traces, layout, entries };
 }
 

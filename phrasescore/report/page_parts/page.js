@@ -7,6 +7,8 @@ const MOST_WEBGL = isCoarse ? 2 : 4;
 const PRINT_WIDTH = 680;
 const LOAD_AFTER = 300; // milliseconds: then plotly is unpacked, though no figure is near yet
 
+const DRAWN_HERE = { pyramid: drawPyramid, intervals: drawIntervals }; // without plotly
+
 const figures = [...document.querySelectorAll("figure.block")].map((root) => ({
   root, drawing: root.querySelector(".drawing"), data: null, isDrawn: false, off: new Set(), usesWebgl: false,
 }));
@@ -23,8 +25,8 @@ function draw(figure) {
   const { kind, is_map: isMap } = readData(figure);
   figure.isDrawn = true;
   figure.drawing.classList.add("drawn");
-  if (kind === "pyramid") {
-    drawPyramid(figure, theme, width);
+  if (kind in DRAWN_HERE) {
+    DRAWN_HERE[kind](figure, theme, width);
     return;
   }
   const picture = PICTURES[kind](figure, theme, width);
@@ -63,10 +65,10 @@ function draw(figure) {
 }
 
 function addLegend(figure) {
-  const { kind, series, bars } = figure.data;
+  const { kind, series } = figure.data;
   const names = kind === "lines" ? series.map((each) => each.name) : kind === "points" ? figure.groups.names : [];
   if (names.length < 2) return;
-  const marks = names.map((_, place) => (bars ? "■" : GLYPHS[place % GLYPHS.length]));
+  const marks = names.map((_, place) => GLYPHS[place % GLYPHS.length]);
   makeLegend(figure, names, marks, (place, isOn) => {
     if (figure.isDrawn) Plotly.restyle(figure.drawing, { visible: isOn }, [place]);
   });
@@ -124,7 +126,7 @@ async function drawNear(figure) {
   // When it has left meanwhile, it is drawn as it comes again.
   if (figure.isDrawn || distance(figure) > NEAR) return;
   try {
-    if (readData(figure).kind !== "pyramid") await loadPlotly();
+    if (!(readData(figure).kind in DRAWN_HERE)) await loadPlotly();
     if (!figure.isDrawn) draw(figure);
   } catch (error) {
     figure.drawing.textContent = `This figure cannot be drawn here (${error.message}); it needs a browser of 2023 or later.`;
@@ -166,7 +168,7 @@ function watchPrinting() {
     isPrinting = true;
     drawn = figures.filter((figure) => figure.isDrawn);
     for (const figure of figures) {
-      if (readData(figure).kind === "pyramid" || window.Plotly) draw(figure);
+      if (readData(figure).kind in DRAWN_HERE || window.Plotly) draw(figure);
     }
   });
   addEventListener("afterprint", () => {
@@ -175,15 +177,46 @@ function watchPrinting() {
   });
 }
 
+// The contents are beside the text if there is room, and show the section that is being read.
+function watchContents() {
+  const contents = document.getElementById("_contents");
+  const isBeside = matchMedia("(min-width: 1200px)");
+  const fold = () => contents?.toggleAttribute("open", isBeside.matches);
+  isBeside.addEventListener("change", fold);
+  fold();
+  const links = [...document.querySelectorAll("nav a")];
+  const sections = links.map((link) => document.getElementById(link.getAttribute("href").slice(1)));
+  let isDue = false;
+  const mark = () => {
+    isDue = false;
+    const isEnd = innerHeight + scrollY >= document.documentElement.scrollHeight - 2;
+    const read = sections.findLastIndex((section) => section.getBoundingClientRect().top < innerHeight / 3);
+    const current = isEnd && scrollY > 0 ? links.length - 1 : Math.max(read, 0);
+    links.forEach((link, place) => {
+      if (place === current) link.setAttribute("aria-current", "true");
+      else link.removeAttribute("aria-current");
+    });
+  };
+  addEventListener("scroll", () => {
+    if (!isDue) requestAnimationFrame(mark);
+    isDue = true;
+  }, { passive: true });
+  mark();
+  // A section that a link leads to is opened.
+  const open = () => document.querySelector(`${location.hash || "#_"} > details`)?.setAttribute("open", "");
+  addEventListener("hashchange", open);
+  links.forEach((link) => link.addEventListener("click", () => setTimeout(open)));
+  open();
+}
+
 for (const block of document.querySelectorAll(".block.table")) makeTable(block);
 for (const figure of figures) {
   const details = figure.root.querySelector("details.values");
   details.addEventListener("toggle", () => makeValues(figure.root, readData(figure)), { once: true });
 }
-if (matchMedia("(max-width: 70rem)").matches) document.getElementById("_contents")?.removeAttribute("open");
+watchContents();
 watch();
 watchPrinting();
 addEventListener("load", () => {
-  const isNeeded = figures.some((figure) => !figure.root.classList.contains("pyramid"));
-  if (isNeeded) setTimeout(loadPlotly, LOAD_AFTER);
+  if (document.getElementById("_plotly")) setTimeout(loadPlotly, LOAD_AFTER);
 });

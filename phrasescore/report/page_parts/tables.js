@@ -28,7 +28,7 @@ function makeTable(block) {
   const table = block.querySelector("table");
   const body = table.tBodies[0];
   const rows = [...body.rows].filter((row) => !row.cells[0]?.hasAttribute("colspan"));
-  const headings = [...table.tHead.rows[0].cells];
+  const headings = [...[...table.tHead.rows].at(-1).cells];
   const state = { column: -1, direction: 1, wanted: [], all: rows.length <= FIRST_ROWS };
   let order = rows;
   let texts = null;
@@ -130,6 +130,15 @@ const VALUE_ROWS = {
       return hasSpread ? [...row, series.spread[place] ?? null] : row;
     }));
     return [hasSpread ? [...columns, "±"] : columns, rows];
+  },
+  intervals(data) {
+    const hasEnds = data.series.some((series) => series.low.length);
+    const rows = data.series.flatMap((series) => data.rows.map((name, place) => {
+      const row = [series.name, name, series.values[place]];
+      return hasEnds ? [...row, series.low[place] ?? null, series.high[place] ?? null] : row;
+    }));
+    const columns = ["series", "name", data.x_label];
+    return [hasEnds ? [...columns, "low", "high"] : columns, rows];
   },
   pyramid(data) {
     const rows = data.levels.flatMap((units, level) => units.map((shares, place) => (

@@ -39,7 +39,13 @@ from tuning.settings import METHODS, METRICS
 _logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
-RESERVED = ("name", "rounds", "remarks")  # in table.toml, texts are keys next to these
+RESERVED = (
+    "name",
+    "rounds",
+    "remarks",
+    "outputs",
+    "reports",
+)  # in table.toml, texts are keys next to these
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 
 

@@ -20,7 +20,6 @@ import msgspec
 
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.folders import locked
-from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.workflows.experiment.commands import Message, shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
@@ -34,6 +33,7 @@ from phrasescore.workflows.experiment.steps import (
 )
 from phrasescore.workflows.experiment.system_file import write_system
 from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
+from phrasescore.workflows.report.experiment_folder import StepRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -77,16 +77,19 @@ def run_experiment(
     folder: str | os.PathLike[str],
     *,
     jobs: int | None = None,
+    command: str = "",
     progress: ProgressCallback | None = None,
 ) -> ExperimentTable:
     """Run the steps of an experiment that are not done, and return its table.
 
-    ``table.txt``, ``table.toml`` and ``table.html`` in the folder are updated from the first row
-    on. Each step runs in its own process; the same call resumes a run that was stopped.
+    ``table.txt``, ``table.toml`` and the page ``report/index.html`` in the folder are updated from
+    the first row on. Each step runs in its own process; the same call resumes a run that was
+    stopped.
 
     :param config: a TOML file; docs/experiment.md describes it.
     :param jobs: number of steps that run at once, which does not affect the figures; None for the
         number in the file.
+    :param command: the command that the page shows at its end.
     :param progress: called with the number of steps that are done.
     :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message ends
@@ -115,7 +118,7 @@ def run_experiment(
                 if run.report in step.outputs:
                     write_system(run, Preparation(wanted, absolute), wanted)
             if was_run and translated:
-                write_table(table(), absolute)
+                write_table(table(), absolute, command, is_final=False)
             meter.update(note=step.name)
 
         def table() -> ExperimentTable:
@@ -124,7 +127,7 @@ def run_experiment(
         jobs = jobs or wanted.engine.jobs
         run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
         result = table()
-        write_table(result, absolute)
+        write_table(result, absolute, command)
         return result
 
 
@@ -138,13 +141,12 @@ def collect_table(
         if states(step).is_done(step)
         for line in states(step).state(step).warnings
     ]
-    timed = []
-    for step in plan.steps:
-        seconds = states(step).state(step).seconds
-        timed.append(("" if seconds is None else f"{seconds:,.1f} s", shown(step.words)))
+    steps = [
+        StepRecord(step.name, shown(step.words), states(step).state(step).seconds)
+        for step in plan.steps
+    ]
     texts = (wanted.data.dev, *wanted.data.tests)
     metric = wanted.tuning.table_metric
-    steps = text_table(timed, "rl")
     return measure(texts, plan.runs, existing, plan.notes, steps, warnings, metric=metric)
 
 

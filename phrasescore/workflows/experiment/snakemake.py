@@ -75,19 +75,26 @@ def export_experiment(
     _logger.info("%s has %d steps and their table", output, len(plan.steps))
 
 
-def run_step(config: str | os.PathLike[str], folder: str | os.PathLike[str], step: str) -> None:
+def run_step(
+    config: str | os.PathLike[str],
+    folder: str | os.PathLike[str],
+    step: str,
+    *,
+    command: str = "",
+) -> None:
     """Run one step of an exported experiment, as its rule does.
 
     The same call resumes a step that was killed.
 
-    :param step: the name of its rule; "table" writes the table.
+    :param step: the name of its rule; "table" writes the table and the page.
+    :param command: the command that the page shows at its end.
     :raises PhrasescoreError: if the step fails; or, for the table, if a step has not run with the
         file's settings.
     """
     absolute = Path(folder).absolute()
     wanted, plan = _read(config, absolute)
     if step == TABLE:
-        write_table(_table(wanted, plan, absolute), absolute)
+        write_table(_table(wanted, plan, absolute), absolute, command)
         return
     known = {rule: known_step for known_step, rule in _names(plan).items()}
     if step not in known:

@@ -1,19 +1,14 @@
 """The table of an experiment: the score of each system, its deviation and its significance."""
 
 import json
+import os
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import partial
-from importlib import resources
+from dataclasses import dataclass, field
 from pathlib import Path
 
-import jinja2
-
-from phrasescore.arguments import METRIC_TITLES, TableMetric
+from phrasescore.arguments import TableMetric
 from phrasescore.evaluation.comparison import (
-    SEED,
-    TRIALS,
     ComparedSystem,
     Comparison,
     SystemScore,
@@ -23,20 +18,22 @@ from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
+from phrasescore.report.systems import P_VALUES
 from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.rows import Run
+from phrasescore.workflows.report import make_report
+from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
 
-TABLE_FILES = ("table.txt", "table.toml", "table.html")
+TABLE_FILES = ("table.txt", "table.toml")
+REPORT = "report"  # the folder of the page
+_QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning", "steps")
 _MEAN = "the mean over the replicas ± their standard deviation"
 METRICS: dict[TableMetric, str] = {
     "bleu": f"BLEU on the tokenised text (as in multi-bleu.perl): {_MEAN}.",
     "word_accuracy": f"Word accuracy, 1 minus the word error rate, in percent: {_MEAN}.",
 }
-TEST = (
-    "p: the probability of such a difference from the first row by chance, from approximate "
-    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
-)
 ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
 
 
@@ -49,6 +46,9 @@ class SystemRow:
     # Tuning rounds per replica, such as "4, 6+"; + means that the limit ended tuning.
     rounds: str = ""
     remarks: tuple[str, ...] = ()
+    # The translations of each text by the replicas, and the replicas' tuning reports.
+    outputs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
+    reports: Sequence[Path] = ()
 
     @property
     def shown_name(self) -> str:
@@ -60,10 +60,10 @@ class SystemRow:
 class ExperimentTable:
     """The table of results, with its notes."""
 
-    texts: tuple[str, ...]  # names of the columns
+    texts: tuple[TextSet, ...]  # the columns; the first one is the text of tuning
     rows: tuple[SystemRow, ...]
     notes: tuple[str, ...]
-    steps: tuple[str, ...]  # the commands with their times in seconds, for the HTML file
+    steps: tuple[StepRecord, ...]
     warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
     metric: TableMetric = "bleu"
 
@@ -77,7 +77,7 @@ def measure(
     runs: Sequence[Run],
     existing: Collection[Path],
     notes: Sequence[str],
-    steps: Sequence[str],
+    steps: Sequence[StepRecord],
     warnings: Sequence[str] = (),
     *,
     metric: TableMetric = "bleu",
@@ -90,18 +90,19 @@ def measure(
     for text in texts:
         for score in _compare(text, runs_by_name, existing, metric):
             cells[score.name][text.name] = score
-    rows = tuple(_row(name, own, existing, cells[name]) for name, own in runs_by_name.items())
+    rows = tuple(
+        _row(name, own, existing, cells[name], texts) for name, own in runs_by_name.items()
+    )
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning from tuning is already one of the remarks.
     known = tuple(f": {remark}" for _, remark in remarks)
     all_notes = (
-        *(METRICS[metric], TEST, ROUNDS),
+        *(METRICS[metric], P_VALUES, ROUNDS),
         *(f"* {name}: {remark}." for name, remark in remarks),
         *notes,
         *(f"Warning of {warning}." for warning in warnings if not warning.endswith(known)),
     )
-    names = tuple(text.name for text in texts)
-    return ExperimentTable(names, rows, all_notes, tuple(steps), tuple(warnings), metric)
+    return ExperimentTable(tuple(texts), rows, all_notes, tuple(steps), tuple(warnings), metric)
 
 
 def _compare(
@@ -110,12 +111,9 @@ def _compare(
     existing: Collection[Path],
     metric: TableMetric,
 ) -> list[SystemScore]:
-    outputs = {
-        name: [str(path) for run in runs if (path := run.output(text)) in existing]
-        for name, runs in runs_by_name.items()
-    }
+    outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
     systems = [
-        ComparedSystem(name, list(map(read_translations, paths)))
+        ComparedSystem(name, [read_translations(str(path)) for path in paths])
         for name, paths in outputs.items()
         if paths
     ]
@@ -126,8 +124,16 @@ def _compare(
     return Comparison(systems, references, has_baseline=has_baseline, metric=metric).scores
 
 
+def _outputs(runs: Sequence[Run], text: TextSet, existing: Collection[Path]) -> list[Path]:
+    return [path for run in runs if (path := run.output(text)) in existing]
+
+
 def _row(
-    name: str, runs: Sequence[Run], existing: Collection[Path], cells: Mapping[str, SystemScore]
+    name: str,
+    runs: Sequence[Run],
+    existing: Collection[Path],
+    cells: Mapping[str, SystemScore],
+    texts: Sequence[TextSet],
 ) -> SystemRow:
     done = [(run, read_tune_report(run.report)) for run in runs if run.report in existing]
     rounds = [f"{len(report.rounds)}{'' if report.ended_by_itself else '+'}" for _, report in done]
@@ -140,7 +146,9 @@ def _row(
         remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
         for remark, count in counts.items()
     )
-    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks))
+    outputs = {text.name: _outputs(runs, text, existing) for text in texts if text.name in cells}
+    reports = [run.report for run, _ in done]
+    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks), outputs, reports)
 
 
 def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
@@ -152,11 +160,22 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
         yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"
 
 
-def write_table(table: ExperimentTable, folder: Path) -> None:
-    """Write ``table.txt``, ``table.toml`` and ``table.html`` atomically."""
-    for name, text in zip(TABLE_FILES, (to_text, to_toml, to_html), strict=True):
+def write_table(
+    table: ExperimentTable, folder: Path, command: str = "", *, is_final: bool = True
+) -> None:
+    """Write ``table.txt``, ``table.toml``, ``steps.toml`` and the report, each atomically.
+
+    :param command: the command that the report shows.
+    :param is_final: False to write only the sections of the report that take no time.
+    """
+    texts = (to_text(table), to_toml(table, folder), steps_toml(table.steps))
+    for name, text in zip((*TABLE_FILES, STEPS), texts, strict=True):
         with open_output(str(folder / name)) as stream:
-            stream.write(text(table).encode())
+            # Paths may have bytes that are not UTF-8; TOML has no notation for them.
+            stream.write(text.encode(errors="replace"))
+    if any(row.cells for row in table.rows):
+        settings = Reporting(only=() if is_final else _QUICK_SECTIONS)
+        make_report([], folder / REPORT, experiment=folder, settings=settings, command=command)
 
 
 def to_text(table: ExperimentTable) -> str:
@@ -164,12 +183,12 @@ def to_text(table: ExperimentTable) -> str:
     rows = [
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
-    heads = ["", *table.texts, "rounds"]
+    heads = ["", *(text.name for text in table.texts), "rounds"]
     return "\n".join([*text_table([heads, *rows], "l"), "", *table.notes]) + "\n"
 
 
 def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScore | None]:
-    return (row.cells.get(text) for text in table.texts)
+    return (row.cells.get(text.name) for text in table.texts)
 
 
 def _cell_text(cell: SystemScore | None) -> str:
@@ -183,32 +202,54 @@ def _cell_text(cell: SystemScore | None) -> str:
     return text
 
 
-def to_toml(table: ExperimentTable) -> str:
-    """Return the table as TOML, with unrounded numbers."""
-    lines = [f"notes = {json.dumps(table.notes, ensure_ascii=False)}"]
+def to_toml(table: ExperimentTable, folder: Path) -> str:
+    """Return the table as TOML, with unrounded numbers; translations are relative to ``folder``."""
+    lines = [_pair("notes", table.notes)]
+    for number, text in enumerate(table.texts):
+        lines += ["", "[[text]]", _pair("name", text.name), _pair("source", str(text.source))]
+        lines.append(_pair("references", list(map(str, text.references))))
+        lines += ["tuned = true"] if number == 0 else []
     for row in table.rows:
-        lines += ["", "[[row]]", f"name = {json.dumps(row.name, ensure_ascii=False)}"]
+        lines += ["", "[[row]]", _pair("name", row.name)]
         if row.rounds:
-            lines.append(f"rounds = {json.dumps(row.rounds.split(', '))}")
+            lines.append(_pair("rounds", row.rounds.split(", ")))
         if row.remarks:
-            lines.append(f"remarks = {json.dumps(row.remarks, ensure_ascii=False)}")
-        for text, cell in row.cells.items():
+            lines.append(_pair("remarks", row.remarks))
+        if row.reports:
+            lines.append(_pair("reports", _relative(row.reports, folder)))
+        for name, paths in row.outputs.items():
+            lines.append(f"outputs.{_pair(_text(name), _relative(paths, folder))}")
+        for name, cell in row.cells.items():
             figures = [f"{table.metric} = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
                 figures.append(f"deviation = {cell.deviation!r}")
             if cell.difference is not None:
                 figures += [f"difference = {cell.difference!r}", f"p_value = {cell.p_value!r}"]
-            lines.append(f'"{text}" = {{ {", ".join(figures)} }}')
+            if cell.interval is not None:
+                figures.append(f"interval = {list(cell.interval)!r}")
+            if cell.length_ratio:
+                figures.append(f"length_ratio = {cell.length_ratio!r}")
+            lines.append(f"{_text(name)} = {{ {', '.join(figures)} }}")
     return "\n".join(lines) + "\n"
 
 
-def to_html(table: ExperimentTable) -> str:
-    """Return the table as a self-contained HTML page."""
-    environment = jinja2.Environment(
-        autoescape=True, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
-    )
-    environment.filters |= {"cells": partial(_cells, table), "shown": _cell_text}
-    template = resources.files("phrasescore.workflows.experiment") / "table.html.j2"
-    return environment.from_string(template.read_text("utf-8")).render(
-        table=table, title=METRIC_TITLES[table.metric]
-    )
+def steps_toml(steps: Sequence[StepRecord]) -> str:
+    """Return the steps as TOML: names, commands and times."""
+    lines = []
+    for step in steps:
+        lines += ["[[step]]", _pair("name", step.name), _pair("command", step.command)]
+        lines += [] if step.seconds is None else [_pair("seconds", step.seconds)]
+    return "\n".join(lines) + "\n"
+
+
+def _pair(key: str, value: object) -> str:
+    return f"{key} = {_text(value)}"
+
+
+def _text(value: object) -> str:
+    # Apart from this character, strings in JSON are strings in TOML.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _relative(paths: Sequence[Path], folder: Path) -> list[str]:
+    return [os.path.relpath(path, folder) for path in paths]

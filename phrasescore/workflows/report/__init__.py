@@ -2,8 +2,11 @@
 
 import logging
 import os
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from phrasescore.arguments import StrPath, check_extra, check_sequences
@@ -12,16 +15,29 @@ from phrasescore.errors import ArgumentError, DataError, ModelError, Phrasescore
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
-from phrasescore.report.blocks import Report, Section
-from phrasescore.report.page import check_folder, write_report
+from phrasescore.report.blocks import PLOTTED, Fact, Report, Section
+from phrasescore.report.page import check_folder, link_to, write_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
-from phrasescore.workflows.report.inputs import ReportFiles, ReportInputs, read_inputs
-from phrasescore.workflows.report.sections import SECTION_PLANS, SHOWS_SENTENCES, missing_inputs
+from phrasescore.workflows.report.inputs import (
+    NamedModel,
+    ReportFiles,
+    ReportInputs,
+    read_inputs,
+)
+from phrasescore.workflows.report.sections import (
+    SECTION_PLANS,
+    SHOWS_SENTENCES,
+    missing_inputs,
+    read_results,
+)
 
 _logger = logging.getLogger(__name__)
+
+_EXTRA = ("plotly", "sklearn")  # the packages for maps
+_DATE = "SOURCE_DATE_EPOCH"  # https://reproducible-builds.org/specs/source-date-epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,12 +71,14 @@ def make_report(
     experiment: StrPath | None = None,
     settings: Reporting = Reporting(),
     compute: Compute = Compute(),
+    command: str = "",
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
     """Make a page with all sections that the inputs allow, and its data as JSON and TSV files.
 
-    A section is left out if one of its inputs is missing; the page and the log name the missing
-    command-line option. Equal inputs and seeds give equal bytes.
+    A section is left out if one of its inputs is missing; the page names the missing command-line
+    option. Equal inputs and seeds give equal bytes except for the date, which the environment
+    variable ``SOURCE_DATE_EPOCH`` can set, in seconds since 1970.
 
     :param inputs: at most one phrase table, and files with n-best lists. The first hypotheses in
         each file are the translations of a system named after the file.
@@ -72,13 +90,16 @@ def make_report(
     :param translations: names of systems and files with their translations. All systems are
         compared with the first one; systems from n-best lists come first.
     :param tuning_report: JSON file written by `phrasescore.tune`.
-    :param experiment: folder of an experiment, with its ``table.toml``.
+    :param experiment: folder of an experiment. Its first test text, with the translations by its
+        rows, is used if there are neither references nor translations.
+    :param command: the command that the page shows at its end.
     """
     check_sequences(inputs=inputs, models=models, references=references)
     compute.check_only("device", "threads")
     if settings.sentences is not None and settings.lines is not None:
         raise ArgumentError("--sentences cannot be combined with --lines")
-    check_extra("report", "report", ("plotly", "sklearn"))
+    if any(SECTION_PLANS[key].is_map for key in settings.only):
+        check_extra("report", "report", _EXTRA)
     files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
         models=[os.fspath(path) for path in models],
@@ -86,18 +107,32 @@ def make_report(
         references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
         tuning_report=optional_path(tuning_report),
-        experiment=None if experiment is None else os.path.join(experiment, "table.toml"),
+        experiment=optional_path(experiment),
     )
     choose_device(compute.device)  # reject a missing device before the long computation
     check_folder(os.fspath(folder), files.paths())
-    report, left_out = _make_sections(read_inputs(files, settings, compute, progress))
+    date = _find_date()
+    content = read_inputs(files, settings, compute, progress)
+    report, left_out = _make_sections(content, os.fspath(folder))
+    report = replace(report, command=command, origin=f"phrasescore {__version__}, {date}")
     page = write_report(report, Path(folder))
     names = tuple(section.key for section in report.sections)
     num_blocks = sum(len(section.blocks) for section in report.sections)
     return ReportSummary(str(page), page.stat().st_size, names, num_blocks, tuple(left_out))
 
 
-def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
+def _find_date() -> str:
+    """Return the date for the page."""
+    seconds = os.environ.get(_DATE) or str(int(time.time()))
+    try:
+        date = datetime.fromtimestamp(int(seconds), UTC)
+    except (ValueError, OverflowError, OSError) as error:
+        problem = f"{_DATE}: expected seconds since 1970, got {seconds!r}"
+        raise ArgumentError(problem) from error
+    return f"{date:%Y-%m-%d %H:%M} UTC"
+
+
+def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tuple[str, str]]]:
     """Return a report with all possible sections, and the reasons why others were left out."""
     _check_kinds(inputs)
     wanted = inputs.settings.only or SECTIONS
@@ -106,26 +141,75 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
         _refuse_missing(key, missing[key], inputs)
     sections: list[Section] = []
     left_out: list[tuple[str, str]] = []
-    facts: list[tuple[str, str]] = []
+    facts: list[Fact] = []
     for key, names in missing.items():
+        notes: Sequence[str] = []
         if names:
             reasons: Sequence[str] = [f"needs {_join(names)}"]
-            notes: Sequence[str] = []
+        elif SECTION_PLANS[key].is_map and not _is_installed(*_EXTRA):
+            reasons = [_cure("this section")]
         else:
-            _logger.info("report: %s", key)
+            if inputs.models:
+                _logger.info("report: %s", key)  # models make it slow
             section, reasons, notes = SECTION_PLANS[key].make(inputs)
+            if section is not None and not _is_installed("plotly"):
+                section, reasons = _without_plots(section, reasons)
             if section is not None and section.blocks:
                 sections.append(section)
             for problem in (*reasons, *notes):
                 _logger.warning("%s: %s", key, problem)
         left_out += [(key, reason) for reason in reasons]
-        facts += [(f"left out: {key}", reason) for reason in reasons]
-        facts += [(f"note: {key}", note) for note in notes]
+        facts += [Fact(f"left out: {key}", reason) for reason in reasons]
+        facts += [Fact(f"note: {key}", note) for note in notes]
     if not sections:
-        problems = "; ".join(f"{name.partition(': ')[2]}: {problem}" for name, problem in facts)
+        problems = "; ".join(f"{fact.name.partition(': ')[2]}: {fact.text}" for fact in facts)
         raise PhrasescoreError(f"nothing to report ({problems})")
-    facts = [*_facts(inputs), *facts]
-    return Report("phrasescore report", tuple(facts), tuple(sections)), left_out
+    facts = [*_facts(inputs, folder), *facts]
+    title, lead = _opening(inputs)
+    return Report(title, tuple(facts), tuple(sections), lead), left_out
+
+
+def _is_installed(*modules: str) -> bool:
+    return all(find_spec(module) is not None for module in modules)
+
+
+def _cure(what: str) -> str:
+    return f"{what} needs pip install 'phrasescore[report]'"
+
+
+def _without_plots(section: Section, reasons: Sequence[str]) -> tuple[Section, Sequence[str]]:
+    """Remove the figures that plotly draws."""
+    kept = tuple(block for block in section.blocks if not isinstance(block, PLOTTED))
+    if len(kept) == len(section.blocks):
+        return section, reasons
+    return replace(section, blocks=kept), [*reasons, _cure("a figure")]
+
+
+def _opening(inputs: ReportInputs) -> tuple[str, str]:
+    """Return the title of the page, and the result in a sentence."""
+    if found := read_results(inputs):
+        texts = [text.name for text in found[0].tests]
+        return f"Translation of {_join(texts)}" if texts else "Translation", found[0].headline()
+    models = [model.name for model in inputs.models]
+    title = f"Report on {_join(models)}" if models else "phrasescore report"
+    if inputs.tuning is not None:
+        tuned = inputs.tuning
+        return title, (
+            f"Tuning changed {tuned.metric} on its text from {tuned.start:.2f} to "
+            f"{tuned.reached:.2f}."
+        )
+    return title, " ".join(f"{_describe(model)}." for model in inputs.models)
+
+
+def _describe(model: NamedModel) -> str:
+    """Return a model's kind and its perplexity on held-out data."""
+    name, checkpoint = model
+    record = checkpoint.record
+    text = f"{name} is a network of the kind {checkpoint.config.kind}"
+    best = next((each for each in record.curve if each.update == record.best_update), None)
+    if best is None or best.validation_perplexity is None:
+        return text
+    return f"{text} with a perplexity of {best.validation_perplexity:.2f} on held-out data"
 
 
 def _check_kinds(inputs: ReportInputs) -> None:
@@ -165,26 +249,31 @@ def _join(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
-def _facts(inputs: ReportInputs) -> Iterator[tuple[str, str]]:
+def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
+    def file(name: str, path: str, text: str = "") -> Fact:
+        return Fact(name, f"{path}: {text}" if text else path, link_to(path, folder))
+
     if inputs.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
-        yield "phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}"
-    for name, model in inputs.models:
+        yield file("phrase table", inputs.table, f"{choice.num_pairs:,} pairs; {long}")
+    paths = zip(inputs.models, inputs.files.models, strict=True)
+    for (name, model), path in paths:
         if not model.config.network.reads_source:
             side = "target"
         else:
             side = "source given target" if model.reverse else "target given source"
-        yield "model", f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
+        text = f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
+        yield Fact("model", text, link_to(path, folder))
     if inputs.source is not None:
-        yield "source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences"
+        yield file("source", inputs.source.path, f"{len(inputs.source.texts):,} sentences")
     for references in inputs.references:
-        yield "references", f"{references.path}: {len(references.texts):,} sentences"
+        yield file("references", references.path, f"{len(references.texts):,} sentences")
     for system in inputs.systems:
-        yield "translations", f"{system.name}: {system.text.path}"
+        path = system.text.path
+        yield Fact("translations", f"{system.name}: {path}", link_to(path, folder))
     if inputs.files.tuning_report is not None:
-        yield "tuning report", inputs.files.tuning_report
+        yield file("tuning report", inputs.files.tuning_report)
     if inputs.files.experiment is not None:
-        yield "experiment", inputs.files.experiment
-    yield "seed", str(inputs.settings.seed)
-    yield "made by", f"phrasescore {__version__}"
+        yield file("experiment", inputs.files.experiment)
+    yield Fact("seed", str(inputs.settings.seed))

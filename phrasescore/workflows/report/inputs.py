@@ -2,9 +2,9 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moses_integration.nbest import read_every_list
 from moses_integration.nbest_lines import split_feature
@@ -20,7 +20,11 @@ from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import Reporting
-from phrasescore.settings.toml_file import read_toml
+from phrasescore.workflows.report.experiment_folder import (
+    TABLE,
+    ExperimentFolder,
+    read_experiment_folder,
+)
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # 1-based numbers of the table's scores p(target | source) and p(source | target). Moses' order is
@@ -47,7 +51,7 @@ class ReportFiles:
     # The name of each system, and the file with its translations.
     translations: Sequence[tuple[str, str]]
     tuning_report: str | None
-    experiment: str | None  # the file table.toml of an experiment
+    experiment: str | None  # the folder of an experiment
 
     def texts(self) -> list[str]:
         """Return the paths of all tables, lists and texts."""
@@ -56,8 +60,23 @@ class ReportFiles:
 
     def paths(self) -> list[str]:
         """Return the paths of all inputs."""
-        others = [path for path in (self.tuning_report, self.experiment) if path is not None]
+        others = [] if self.tuning_report is None else [self.tuning_report]
+        if self.experiment is not None:
+            others.append(os.path.join(self.experiment, TABLE))
         return [*self.texts(), *self.models, *others]
+
+    def with_texts_of(self, experiment: ExperimentFolder) -> "ReportFiles":
+        """Return the files with an experiment's first test text and its translations."""
+        compared = experiment.compared_text()
+        if compared is None:
+            return self
+        text, systems = compared
+        return replace(
+            self,
+            source=self.source or text.source,
+            references=text.references,
+            translations=systems,
+        )
 
 
 @dataclass(frozen=True)
@@ -70,7 +89,9 @@ class ReportInputs:
     references: list[Sentences]
     models: list[NamedModel]
     tuning: TuneReport | None
-    experiment: dict[str, Any] | None  # the content of table.toml
+    experiment: ExperimentFolder | None
+    # The name of the text if its translations come from the experiment; otherwise "".
+    text_name: str
     files: ReportFiles
     settings: Reporting
     compute: Compute
@@ -116,6 +137,11 @@ def read_inputs(
     for path in files.texts():
         if is_stream(path):
             raise ArgumentError(f"a report can only read files, got {path!r}")
+    experiment = None if files.experiment is None else read_experiment_folder(files.experiment)
+    text_name = ""
+    if experiment is not None and not (files.translations or files.references):
+        given, files = files, files.with_texts_of(experiment)
+        text_name = experiment.results.tests[0].name if files is not given else ""
     lists = [path for path in files.inputs if _is_nbest(path)]
     tables = [path for path in files.inputs if path not in lists]
     if len(tables) > 1:
@@ -124,7 +150,6 @@ def read_inputs(
     if len(set(names)) < len(names):
         raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
     tuning = None if files.tuning_report is None else read_tune_report(files.tuning_report)
-    experiment = None if files.experiment is None else read_toml(files.experiment)
     models = _load_models(files.models)
     references = [read_sentences(path) for path in files.references]
     source = None if files.source is None else read_sentences(files.source, is_source=True)
@@ -133,7 +158,8 @@ def read_inputs(
     texts = [*references, *translations, *([] if source is None else [source])]
     if texts:
         check_aligned(texts)
-    for text in translations if references else ():
+    # The steps of an experiment have already checked its translations.
+    for text in translations if references and not text_name else ():
         warn_of_lengths(text.path, text.num_words, references[0].num_words)
     table = tables[0] if tables else None
     systems = [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)]
@@ -145,6 +171,7 @@ def read_inputs(
         models,
         tuning,
         experiment,
+        text_name,
         files,
         settings,
         compute,

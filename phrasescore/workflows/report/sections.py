@@ -1,20 +1,22 @@
 """The sections of a report; for each, the required inputs and the function that makes it."""
 
+import os
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
 
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
-from phrasescore.report import results, sentences
+from phrasescore.report import results, sentences, systems
 from phrasescore.report.blocks import Section
+from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
 from phrasescore.report.sentences import SentencePair, Words
@@ -42,10 +44,13 @@ class SectionPlan(NamedTuple):
     make: Callable[[ReportInputs], MadeSection]
     needs: tuple[str, ...] = ()  # names of required inputs; see `missing_inputs`
     kind: str = ""  # the required property of a model's kind; empty if no such model is required
+    is_map: bool = False  # whether the section needs the packages of the extra "report"
 
 
 _ANY_TARGET = "translations (--references, --translation or NBEST)"
 _SYSTEM = "translations (--translation or NBEST)"
+_RESULTS = "translations (--translation or NBEST) and --references, or --experiment"
+_WEIGHTS = "--tuning-report or --experiment"
 _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
@@ -55,7 +60,8 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
         "TABLE": inputs.table is not None,
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
-        "--tuning-report": inputs.tuning is not None,
+        _RESULTS: bool(inputs.systems and inputs.references) or inputs.experiment is not None,
+        _WEIGHTS: inputs.tuning is not None or inputs.experiment is not None,
         "--experiment": inputs.experiment is not None,
         "a --model": bool(inputs.models),
         _ANY_TARGET: bool(inputs.references or inputs.systems),
@@ -68,27 +74,46 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     return missing
 
 
-def _make_translations(inputs: ReportInputs) -> MadeSection:
+def read_results(inputs: ReportInputs) -> list[systems.Results]:
+    """Return the results of the experiment, if there is one, and of the given translations."""
+    found = [] if inputs.experiment is None else [inputs.experiment.results]
+    if inputs.systems and inputs.references and not inputs.text_name:
+        text = inputs.source or inputs.references[0]
+        found.append(systems.text_results(inputs.comparison, os.path.basename(text.path)))
+    return found
+
+
+def _make_results(inputs: ReportInputs) -> MadeSection:
+    return MadeSection(systems.results_section(read_results(inputs)))
+
+
+def _make_groups(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
     breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
     for name, checkpoint in inputs.models[:1]:
         breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
-    return MadeSection(results.translation_section(comparison, breakdowns, inputs.settings.seed))
+    return MadeSection(systems.groups_section(comparison, breakdowns, inputs.settings.seed))
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
-    assert inputs.tuning is not None
-    return MadeSection(results.tuning_section(inputs.tuning))
+    section = Section("tuning", "Weights", "", ())
+    if inputs.tuning is not None:
+        section = results.tuning_section(inputs.tuning)
+    if inputs.experiment is not None:
+        reports = inputs.experiment.tune_reports()
+        table = [systems.weights_table(reports)] if reports else []
+        section = replace(section, blocks=(*table, *section.blocks))
+    if not section.blocks:
+        return MadeSection(None, ["the experiment has no tuned system yet"])
+    return MadeSection(section)
 
 
-def _make_experiment(inputs: ReportInputs) -> MadeSection:
-    path, table = inputs.files.experiment, inputs.experiment
-    assert path is not None
-    assert table is not None
-    try:
-        return MadeSection(results.experiment_section(table))
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise DataError(path, None, f"expected the table of an experiment: {error!r}") from error
+def _make_steps(inputs: ReportInputs) -> MadeSection:
+    assert inputs.experiment is not None
+    steps = [(step.name, step.seconds, step.command) for step in inputs.experiment.steps]
+    if not steps:
+        return MadeSection(None, ["the experiment has no steps.toml"])
+    return MadeSection(systems.steps_section(steps))
 
 
 def _make_preferences(inputs: ReportInputs) -> MadeSection:
@@ -259,22 +284,23 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 
 # Section key -> plan, in the order of `phrasescore.settings.evaluation.SECTIONS`.
 SECTION_PLANS = {
-    "translations": SectionPlan(_make_translations, (_SYSTEM, "--references")),
+    "results": SectionPlan(_make_results, (_RESULTS,)),
     "differences": SectionPlan(
-        lambda inputs: MadeSection(results.difference_section(inputs.comparison)),
+        lambda inputs: MadeSection(difference_section(inputs.comparison)),
         (_TWO_SYSTEMS, "--references"),
     ),
-    "experiment": SectionPlan(_make_experiment, ("--experiment",)),
-    "tuning": SectionPlan(_make_tuning, ("--tuning-report",)),
+    "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),
+    "tuning": SectionPlan(_make_tuning, (_WEIGHTS,)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
     "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
     "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),
-    "words": SectionPlan(_make_words, ("a --model",)),
-    "phrases": SectionPlan(_make_phrases, ("TABLE",), "scores_phrases"),
-    "sentences": SectionPlan(_make_sentences, ("--source",), "has_source_vectors"),
+    "words": SectionPlan(_make_words, ("a --model",), is_map=True),
+    "phrases": SectionPlan(_make_phrases, ("TABLE",), "scores_phrases", is_map=True),
+    "sentences": SectionPlan(_make_sentences, ("--source",), "has_source_vectors", is_map=True),
     "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), "aligns_words"),
     "parses": SectionPlan(_make_parses, ("--source",), "parses_source"),
     "training": SectionPlan(
         lambda inputs: MadeSection(results.training_section(inputs.models)), ("a --model",)
     ),
+    "steps": SectionPlan(_make_steps, ("--experiment",)),
 }

@@ -288,7 +288,10 @@ def test_groups_can_be_drawn(folder: Folder, ending: str, start: bytes) -> None:
     assert (folder.path / f"figure.{ending}").read_bytes().startswith(start)
     assert "BLEU by words in the reference" in (folder.path / "report").read_text()
     if ending == "svg":
-        assert b"words in the reference (sentences)" in (folder.path / "figure.svg").read_bytes()
+        assert (
+            b"words in the reference (number of sentences)"
+            in (folder.path / "figure.svg").read_bytes()
+        )
 
 
 # Wrong input

@@ -56,7 +56,7 @@ def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Fold
     folder.write("lists", nbest(("the house",), ("the street",), ("house",)))
     inputs = ["table", "lists", *TEXTS, "--references", "ref", "--translation", "a=b=base"]
     folder.write("b=base", "x\ny\nz\n")
-    only = ["--only", "parses", "--only", "scores", "--only", "translations"]
+    only = ["--only", "parses", "--only", "scores", "--only", "results"]
     sizes = ["--points", "7", "--map-points", "8", "--long", "3", "--table-score", "1"]
     others = ["--lines", "3,1,3", "--seed", "4", "--device", "cpu", "--threads", "1"]
     result = run(folder, *inputs, *only, *sizes, *others, models="rnn gr", quiet=False)
@@ -65,7 +65,8 @@ def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Fold
     assert last.startswith("phrasescore: report: 3 sections, ")
     assert last.endswith(" MB: out/index.html")
     report = folder.report()
-    assert keys(report) == ["translations", "scores", "parses"]
+    assert keys(report) == ["results", "scores", "parses"]
+    assert report["command"].startswith("phrasescore ")
     told = facts(report)
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 3 words or more"
     assert (told["translations"], told["seed"]) == ("a: b=base", "4")
@@ -113,7 +114,7 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
 
 def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) -> None:
     message = refused(folder)
-    assert message.startswith("nothing to report (translations: needs translations (--translation")
+    assert message.startswith("nothing to report (results: needs translations (--translation or")
     assert "words: needs a --model" in message
     message = refused(folder, "--source", "src", "--only", "parses", models="reverse-gr")
     expected = "parses: reverse-gr reads the target side: needs --references"
@@ -196,7 +197,7 @@ def test_a_missing_extra_is_named_before_the_work(
     folder: Folder, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    message = refused(folder, "--source", "nothing")
+    message = refused(folder, "--source", "nothing", "--only", "words")
     assert message == (
         "report needs packages that are not installed: pip install 'phrasescore[report]'"
     )

@@ -2,7 +2,14 @@
 
 from phrasescore.report.blocks import (
     Block,
+    Estimates,
+    Fact,
+    Intervals,
     Lines,
+    MarkedGroup,
+    MarkedLine,
+    MarkedSentence,
+    MarkedTexts,
     Matrix,
     Points,
     Pyramid,
@@ -28,18 +35,26 @@ def odd_blocks() -> tuple[Block, ...]:
     """Return a block of each kind that has the odd texts wherever a text can stand."""
     count = len(ODD)
     numbers = tuple(float(number) for number in range(count))
-    shares = tuple(((0.25, 0.25, 0.5),) * units for units in range(count - 1, 0, -1))
     text = "".join(ODD)
+    differs = tuple(number % 2 == 0 for number in range(count))
+    line = MarkedLine(text, 50.0, ODD, (0, 1, 2, 2, 4, 4, 0), (False,) * count, differs)
+    marked = MarkedGroup(
+        text, (MarkedSentence(1, text, tuple((name, name) for name in ODD), (line,)),), text
+    )
+    shares = tuple(((0.25, 0.25, 0.5),) * units for units in range(count - 1, 0, -1))
     return (
         Table("table", text, ODD, (ODD,), text),
         Points("points", text, text, text, numbers, numbers, ODD, ODD, caption=text),
-        Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, text, text, text),
+        Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, *(text,) * 4),
         Lines("lines", text, text, text, (Series(text, ODD, numbers),), caption=text),
+        Intervals("intervals", text, text, ODD, (Estimates(text, numbers),), caption=text),
         Pyramid("pyramid", text, ODD, shares, text),
+        MarkedTexts("marked", text, text, (marked,)),
     )
 
 
 def odd_report() -> Report:
     text = "".join(ODD)
-    facts = tuple((name, name) for name in ODD)
-    return Report(text, facts, (Section("odd", text, text, odd_blocks()),))
+    facts = tuple(Fact(name, name) for name in ODD)
+    sections = (Section("odd", text, text, odd_blocks(), ODD),)
+    return Report(text, facts, sections, text, command=text, origin=text)

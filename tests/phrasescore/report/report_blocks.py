@@ -1,14 +1,14 @@
 """Blocks of a section by their names, for tests of sections."""
 
 from phrasescore.records import PhrasePair
-from phrasescore.report.blocks import Lines, Points, Section, Table
+from phrasescore.report.blocks import Intervals, Lines, Points, Section, Table
 from phrasescore.report.phrases import TablePair
 
 
-def blocks_of(section: Section) -> dict[str, Table | Points | Lines]:
+def blocks_of(section: Section) -> dict[str, Table | Points | Lines | Intervals]:
     found = {}
     for block in section.blocks:
-        assert isinstance(block, Table | Points | Lines)
+        assert isinstance(block, Table | Points | Lines | Intervals)
         found[block.name] = block
     return found
 

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 
 from phrasescore.report.blocks import (
     Block,
+    Estimates,
+    Fact,
+    Intervals,
     Lines,
+    MarkedGroup,
+    MarkedLine,
+    MarkedSentence,
+    MarkedTexts,
     Matrix,
     Points,
     Pyramid,
@@ -30,11 +37,36 @@ BLOCKS: tuple[Block, ...] = (
     Points("map", "", "", "", (1.0,), (2.0,), ("a",), is_map=True),
     Matrix("matrix", "", ("r",), ("c", "c", ""), ((0.0, 1.0, 1 / 3),), "rows", "columns"),
     Lines("lines", "", "epoch", "BLEU", (Series("dev", (1, "2"), (3.5, None), (0.5, 0.0)),)),
+    Intervals(
+        "intervals",
+        "",
+        "BLEU",
+        ("base", "+"),
+        (Estimates("dev", (1.5, None), (1.0, None), (2.25, None)), Estimates("test", (2.0, 3.0))),
+    ),
+    MarkedTexts(
+        "marked",
+        "",
+        "base",
+        (
+            MarkedGroup(
+                "gains",
+                (
+                    MarkedSentence(
+                        7,
+                        "note",
+                        (("source", "s\t"),),
+                        (MarkedLine("+", 1.5, ("a", "b"), (2, 2), (False, True), (True, False)),),
+                    ),
+                ),
+            ),
+        ),
+    ),
     Pyramid("pyramid", "", ("a", "b", "</s>"), (((0.5, 0.25, 0.25),) * 2, ((1.0, 0.0, 0.0),))),
 )
 REPORT = Report(
     "Title & <title>",
-    (("model", "a/b"),),
+    (Fact("model", "a/b", "../a/b"),),
     (Section("one", "One", "Lead.\n\nMore.", BLOCKS[:3]), Section("two", "Two", "", BLOCKS[3:])),
 )
 
@@ -63,7 +95,16 @@ def test_the_json_file_has_everything(tmp_path: Path) -> None:
     expected = json.loads(json.dumps(asdict(REPORT)))
     kinds = [block.pop("kind") for section in read["sections"] for block in section["blocks"]]
     assert read == expected
-    assert kinds == ["table", "points", "points", "matrix", "lines", "pyramid"]
+    assert kinds == [
+        "table",
+        "points",
+        "points",
+        "matrix",
+        "lines",
+        "intervals",
+        "markedtexts",
+        "pyramid",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -86,6 +127,24 @@ def test_the_json_file_has_everything(tmp_path: Path) -> None:
         ),
         (
             BLOCKS[5],
+            [
+                ["series", "name", "value", "low", "high"],
+                ["dev", "base", "1.5", "1.0", "2.25"],
+                ["dev", "+", "", "", ""],
+                ["test", "base", "2.0", "", ""],
+                ["test", "+", "3.0", "", ""],
+            ],
+        ),
+        (
+            BLOCKS[6],
+            [
+                ["group", "sentence", "line", "BLEU", "text", "matches", "linked", "differs"],
+                ["gains", "7", "source", "", "s\t", "", "", ""],
+                ["gains", "7", "+", "1.5", "a b", "2 2", "0 1", "1 0"],
+            ],
+        ),
+        (
+            BLOCKS[7],
             [
                 ["level", "unit", "words", "new", "left", "right"],
                 ["1", "1", "a b", "0.5", "0.25", "0.25"],

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from phrasescore.report.blocks import Block, Lines, Points, Report, Section, Series, Table
+from phrasescore.report.blocks import Block, Fact, Lines, Points, Report, Section, Series, Table
 from phrasescore.report.page import render_page
 from tests.browser import SCREENS, NewPage, needs_chromium, width_of_content
 from tests.phrasescore.report.odd_report import ODD, odd_blocks
@@ -23,7 +23,7 @@ def cloud(count: int) -> tuple[float, ...]:
 
 REPORT = Report(
     "A report",
-    (("model", "<b>m</b>"),),
+    (Fact("model", "<b>m</b>"),),
     (
         Section("odd", "Odd words", "", odd_blocks()),
         Section("rows", "Rows", "", (Table("rows", "Rows", ("word", "value"), ROWS),)),
@@ -140,7 +140,7 @@ def test_all_is_drawn_without_an_overlap(
 ) -> None:
     page = new_page(screen, color_scheme=scheme)
     page.goto(report_file.as_uri())
-    for name in ("points", "matrix", "lines", "pyramid", "many", "map"):
+    for name in ("points", "matrix", "lines", "intervals", "pyramid", "many", "map"):
         bring(page, name)
     assert width_of_content(page) == SCREENS[screen]["viewport"]["width"]
     for selector in (
@@ -318,15 +318,15 @@ def test_what_is_seen_stays_drawn_however_many_figures_there_are(
 
 
 @pytest.mark.slow
-def test_all_bars_have_their_names_and_lengths_their_order(
+def test_all_names_have_their_ticks_and_lengths_their_order(
     new_page: NewPage, tmp_path: Path
 ) -> None:
     names = tuple(f"LexicalReordering0_{n}" for n in range(15))
     groups = ("7 words", "10 words and more", "4 words")
-    bars = Lines("bars", "Bars", "feature", "share", (Series("s", names, cloud(15)),), bars=True)
+    names_below = Lines("bars", "Bars", "feature", "share", (Series("s", names, cloud(15)),))
     words = Points("map", "Map", "", "", cloud(3), cloud(3), ("a", "b", "c"), groups, is_map=True)
     page = new_page()
-    page.goto(write(tmp_path, bars, words))
+    page.goto(write(tmp_path, names_below, words))
     bring(page, "bars")
     shown = '#_b_bars .xtick text:not([style*="display: none"]):not([style*="opacity: 0"])'
     assert [text.strip() for text in texts(page, shown)] == list(names)
@@ -341,10 +341,10 @@ def test_all_is_on_paper(new_page: NewPage, report_file: Path) -> None:
     page.goto(report_file.as_uri())
     page.wait_for_function("window.Plotly !== undefined")
     drawn = page.locator(".drawing:has(svg)")
-    assert drawn.count() < 6
+    assert drawn.count() < 7
     page.pdf()
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert drawn.count() == 6
+    assert drawn.count() == 7
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Sections of weights, experiments, training and translations."""
+"""Sections about tuned weights and training."""
 
 import dataclasses
 import math
@@ -7,15 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from phrasescore.evaluation.comparison import ComparedSystem, Comparison
-from phrasescore.evaluation.sentences import Sentences
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
-from phrasescore.report.blocks import Lines, Points
+from phrasescore.report.blocks import Intervals, Lines
 from phrasescore.report.results import (
-    difference_section,
-    experiment_section,
     training_section,
-    translation_section,
     tuning_section,
 )
 from phrasescore.report.tuning import TuneReport
@@ -54,15 +49,26 @@ def test_weights_come_with_what_is_lost_without_them() -> None:
     )
     found = blocks_of(section)
     shares, losses, rounds = (found[f"tuning-{name}"] for name in ("shares", "ablations", "rounds"))
-    assert isinstance(shares, Lines)
-    assert isinstance(losses, Lines)
+    assert isinstance(shares, Intervals)
+    assert isinstance(losses, Intervals)
     assert isinstance(rounds, Lines)
-    assert (shares.bars, shares.series[0].y) == (True, (75.0, 25.0))
-    assert losses.series[0].y == (-4.5, None)
+    assert (shares.bars, shares.series[0].values) == (True, (75.0, 25.0))
+    assert (losses.signed, losses.series[0].values) == (True, (-4.5, None))
+    assert shares.rows == losses.rows == ("LM0_0", "TM0_0")
     assert (rounds.series[0].x, rounds.series[0].y) == ((1.0,), (58.0,))
     assert table_of(section, "tuning-seeds").rows == ((1, 59.5),)
     assert table_of(section, "tuning-methods").rows == (("pro", 58.0, 57.5),)
     assert "BLEU 57.00 with the start weights, 60.00 with the new weights" in section.lead
+
+
+def test_the_feature_that_moves_most_is_the_first_bar() -> None:
+    features = [
+        {"name": name, "start": 0.5, "weight": 0.1, "contribution": 0.1, "share": share}
+        for name, share in (("small", 0.25), ("large", 0.75), ("unknown", None))
+    ]
+    shares = blocks_of(tuning_section(tuned(features=features)))["tuning-shares"]
+    assert isinstance(shares, Intervals)
+    assert shares.rows == ("large", "small")
 
 
 def test_two_sets_of_weights_are_told_apart() -> None:
@@ -84,46 +90,6 @@ def test_weights_alone_are_enough() -> None:
     assert set(blocks_of(section)) == {"tuning-weights", "tuning-methods"}
 
 
-def test_an_experiment_has_its_table_and_bars_with_their_deviation() -> None:
-    section = experiment_section(
-        {
-            "notes": ["one.", "two."],
-            "row": [
-                {"name": "base", "rounds": ["6+"], "dev": {"bleu": 30.0, "replicas": [30.0]}},
-                {
-                    "name": "+ rnn",
-                    "rounds": ["4", "5"],
-                    "remarks": ["odd"],
-                    "dev": {
-                        "bleu": 31.125, "replicas": [31, 31.25], "deviation": 0.125,
-                        "difference": 1.125, "p_value": 0.0012,
-                    },
-                },
-                {"name": "to come"},
-            ],
-        }
-    )  # fmt: skip
-    found = table_of(section, "experiment-table")
-    assert found.columns == ("system", "dev", "dev ±", "dev: difference", "dev: p", "rounds")
-    assert found.rows == (
-        ("base", 30.0, None, None, None, "6+"),
-        ("+ rnn *", 31.12, 0.12, 1.12, 0.0012, "4, 5"),
-        ("to come", None, None, None, None, ""),
-    )
-    bars = blocks_of(section)["experiment-bars"]
-    assert isinstance(bars, Lines)
-    (series,) = bars.series
-    assert (series.y, series.spread) == ((30.0, 31.12, None), (0.0, 0.125, 0.0))
-    assert section.lead == "one. two."
-
-
-def test_an_experiment_with_another_metric_is_titled_by_it() -> None:
-    row = {"name": "base", "dev": {"word_accuracy": 80.0, "replicas": [80.0]}}
-    section = experiment_section({"row": [row]})
-    found = table_of(section, "experiment-table")
-    assert (found.title, found.rows) == ("Word accuracy", (("base", 80.0, None, None, None, ""),))
-
-
 def trained(*curve: CurvePoint) -> Checkpoint:
     made = RandomNetwork("lstm", ["a"], ["b", "c"]).checkpoint
     record = TrainingRecord(curve=curve, best_update=20, updates=30, minutes=1.26)
@@ -141,7 +107,8 @@ def test_curves_are_perplexities_by_update() -> None:
     assert isinstance(held_out, Lines)
     assert isinstance(seen, Lines)
     assert [(one.name, one.x, one.y) for one in held_out.series] == [("m", (20.0,), (5.5,))]
-    assert (held_out.caption, seen.caption) == ("Points above 1,000,000 are left out.",) * 2
+    for lines in (held_out, seen):
+        assert lines.caption.endswith(" Points above 1,000,000 are left out.")
     (line,) = seen.series
     assert line.y == pytest.approx((8.0, 1.0))
     rows = table_of(section, "training-models").rows
@@ -167,71 +134,4 @@ def test_no_points_are_said_to_be_left_out_where_all_are_drawn() -> None:
     for name in ("held-out", "seen"):
         lines = blocks_of(section)[f"training-{name}"]
         assert isinstance(lines, Lines)
-        assert lines.caption == ""
-
-
-REFERENCE = ["a b c d e", "f g h i", "k l m n o p"]
-# The other system loses the second sentence.
-FIRST = ["x", "f g h i", "k l m n o p"]
-OTHER = ["a b c d e", "x", "k l m n o p"]
-# Matching words and n-grams of both systems are the same but for the sentence of 5 and of 4 words:
-# FIRST has 10 of 11 words, 8 of 8 bigrams, 6 of 6, 4 of 4; OTHER 11 of 12, 9 of 9, 7 of 7, 5 of 5.
-
-
-def sentences(texts: list[str]) -> Sentences:
-    return Sentences("texts", texts, [tuple(text.split()) for text in texts])
-
-
-def compare(*names: str, source: list[str] | None = None) -> Comparison:
-    systems = [
-        ComparedSystem(name, [sentences(text)])
-        for name, text in zip(names, (FIRST, OTHER), strict=False)
-    ]
-    found = None if source is None else sentences(source)
-    return Comparison(systems, [sentences(REFERENCE)], found)
-
-
-def test_systems_have_their_difference_from_the_first_and_groups_their_lines() -> None:
-    comparison = compare("first", "other")
-    section = translation_section(comparison, [comparison.by_length("reference", 5)], seed=1)
-    first, other = table_of(section, "bleu").rows
-    # exp(1 - 15/11) * (10/11) ** (1/4) and exp(1 - 15/12) * (11/12) ** (1/4)
-    assert (first[0], first[1], first[3:]) == ("first", 67.88, (None, None, 0.733))
-    assert (other[0], other[1], other[3], other[5]) == ("other", 76.2, 8.33, 0.8)
-    assert isinstance(first[2], float)
-    assert other[4] == comparison.scores[1].p_value
-    lines = blocks_of(section)["bleu-groups-1"]
-    assert isinstance(lines, Lines)
-    assert [(one.name, one.x) for one in lines.series] == [
-        ("first", ("1-5", "6-10")),
-        ("other", ("1-5", "6-10")),
-    ]
-    assert [one.y[1] for one in lines.series] == pytest.approx([100, 100])
-    assert lines.caption.startswith("Sentences in each group: 1-5: 2, 6-10: 1. Bars: ")
-
-
-def test_a_single_system_is_not_compared() -> None:
-    table = table_of(translation_section(compare("first"), [], seed=1), "bleu")
-    assert (table.rows, table.caption) == ((("first", 67.88, 0.733),), "")
-
-
-def test_the_sentences_that_differ_most_come_with_their_texts() -> None:
-    comparison = compare("first", "other", source=["s1", "s2", "s3"])
-    section = difference_section(comparison)
-    better, worse = (table_of(section, f"differences-1-{end}") for end in ("better", "worse"))
-    assert better.columns == ("sentence", "gain", "source", "reference", "first", "other")
-    # The third is as good in both.
-    assert better.rows == ((1, 100.0, "s1", REFERENCE[0], "x", REFERENCE[0]),)
-    assert worse.rows == ((2, -100.0, "s2", REFERENCE[1], REFERENCE[1], "x"),)
-    points = blocks_of(section)["differences-1-sentences"]
-    assert isinstance(points, Points)
-    assert (points.x, points.y) == ((0.0, 100.0, 100.0), (100.0, 0.0, 100.0))
-    assert points.labels == ("1: s1", "2: s2", "3: s3")
-    assert "better in 1 sentences, worse in 1, and as good in 1" in points.caption
-    assert "For BLEU on the whole text, p = " in points.caption
-
-
-def test_without_a_source_the_references_are_shown() -> None:
-    section = difference_section(compare("reference", "other"))
-    table = table_of(section, "differences-1-better")
-    assert table.columns[2:] == ("reference", "reference", "other")
+        assert "left out" not in lines.caption

@@ -1,7 +1,6 @@
 """``phrasescore experiment`` from end to end, with commands that are doubles."""
 
-import html.parser
-import re
+import json
 import shlex
 import tomllib
 from pathlib import Path
@@ -12,7 +11,8 @@ import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.table import measure, to_html, to_text, to_toml
+from phrasescore.workflows.experiment.table import measure, steps_toml, to_text, to_toml
+from phrasescore.workflows.report.experiment_folder import StepRecord
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,
@@ -130,7 +130,9 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
         path.write_text("".join(f"{line}\n" for line in lines))
         made |= {path, each.report}
     texts = (wanted.data.dev, *wanted.data.tests)
-    table = measure(texts, plan.runs, made, plan.notes, ["1 s  phrasescore <run>"])
+    table = measure(
+        texts, plan.runs, made, plan.notes, [StepRecord("run", "phrasescore <run>", 1.5)]
+    )
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
     bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
     first, second = (row.cells["dev"] for row in table.rows)
@@ -150,14 +152,48 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
         "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
     )
     assert f"* +RNN: {better}." in text
-    read = tomllib.loads(to_toml(table))
+    read = tomllib.loads(to_toml(table, folder))
     assert read["row"][1]["dev"]["p_value"] == second.p_value
+    assert tuple(read["row"][1]["dev"]["interval"]) == second.interval
     assert tuple(read["row"][0]["dev"]["replicas"]) == first.scores
     assert read["row"][1]["rounds"] == ["2+", "2+"]
     assert read["row"][1]["remarks"][1] == better
     assert tuple(read["notes"]) == table.notes
-    page = to_html(table)
-    html.parser.HTMLParser().feed(page)
-    assert "&lt;run&gt;" in page
-    assert not re.search(r"(src|href)=", page)
-    assert '<span class="better">' in page
+    assert read["text"][0]["references"] == [str(folder / "dev.fr")]
+    outputs = read["row"][1]["outputs"]["dev"]
+    assert outputs == [f"out/systems/+RNN/seed{seed}/dev.out" for seed in (1, 2)]
+    assert tomllib.loads(steps_toml(table.steps))["step"] == [
+        {"name": "run", "command": "phrasescore <run>", "seconds": 1.5}
+    ]
+
+
+def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> None:
+    succeeded(experiment())
+    page = doubles / "out" / "report"
+    report = json.loads((page / "report.json").read_text("utf-8"))
+    keys = [section["key"] for section in report["sections"]]
+    assert keys == ["results", "differences", "groups", "tuning", "steps"]
+    assert report["title"] == "Translation of news"
+    assert report["command"].startswith("phrasescore ")
+    (steps,) = report["sections"][-1]["blocks"]
+    assert [row[0] for row in steps["rows"]][:2] == [
+        "tune Baseline seed 1",
+        "decode news Baseline seed 1",
+    ]
+    assert steps["rows"][2][2].startswith("phrasescore train encoder-decoder ")
+    links = {name: link for name, _, link in report["facts"]}
+    assert links["translations"] == "../systems/%2BRNN/seed1/news.out"
+    assert links["references"] == (doubles / "test.fr").as_uri()
+
+
+def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:
+    succeeded(experiment())
+    first = (doubles / "out" / "report" / "report.json").read_text("utf-8")
+    succeeded(run("report", "--experiment", "out", "-o", "again"))
+    again = json.loads((doubles / "again" / "report.json").read_text("utf-8"))
+    assert again["sections"] == json.loads(first)["sections"]
+    # Without the texts, what is measured is still there.
+    (doubles / "test.fr").unlink()
+    succeeded(run("report", "--experiment", "out", "-o", "again"))
+    again = json.loads((doubles / "again" / "report.json").read_text("utf-8"))
+    assert [section["key"] for section in again["sections"]] == ["results", "tuning", "steps"]

@@ -1,6 +1,7 @@
 """An experiment as a Snakefile: its text, its steps one by one, and real Snakemake."""
 
 import contextlib
+import json
 import os
 import re
 import shlex
@@ -52,7 +53,7 @@ def test_every_step_is_a_rule_and_the_first_one_is_the_table(small: Path) -> Non
         *("annotate_rnn", "tune__RNN_seed_1", "decode_news__RNN_seed_1"),
     ]
     out = small / "out"
-    table = [str(out / f"table.{ending}") for ending in ("txt", "toml", "html")]
+    table = [str(out / f"table.{ending}") for ending in ("txt", "toml")]
     assert values(rules["table"]["output"]) == table
     train = rules["train_rnn"]
     assert values(train["input"]) == [str(small / "table")]
@@ -117,6 +118,10 @@ def test_the_steps_one_by_one_make_the_table_of_a_whole_run(small: Path) -> None
         assert (result.exit_code, result.stdout) == (0, ""), result.output
     for name in ("table.txt", "table.toml"):
         assert (small / "jobs" / name).read_bytes() == (small / "out" / name).read_bytes()
+    pages = (json.loads((small / name / "report" / "report.json").read_text("utf-8"))
+             for name in ("jobs", "out"))  # fmt: skip
+    first, other = (page["sections"] for page in pages)
+    assert first[:-1] == other[:-1]  # the steps have other times
     assert "Warning of tune +RNN seed 1: odd lists.\n" in (small / "jobs/table.txt").read_text()
 
 

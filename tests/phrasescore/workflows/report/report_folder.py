@@ -96,7 +96,7 @@ def block(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def facts(report: dict[str, Any]) -> dict[str, str]:
-    return dict(report["facts"])
+    return {name: text for name, text, _ in report["facts"]}
 
 
 def nbest(*lists: tuple[str, ...]) -> str:

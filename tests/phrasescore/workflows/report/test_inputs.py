@@ -34,7 +34,7 @@ def test_translations_of_another_length_are_warned_of(
 ) -> None:
     folder.write("other", "the\nhouse\n\n")
     translations = [("same", "base"), ("other", "other")]
-    folder.summary(references=["ref"], translations=translations, only=["translations"])
+    folder.summary(references=["ref"], translations=translations, only=["results"])
     words, reference_words = 2, len(REFERENCE.split())
     assert 2 * len(BASELINE.split()) > reference_words
     (warning,) = warnings(caplog)

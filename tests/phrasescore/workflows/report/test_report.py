@@ -41,7 +41,10 @@ def test_sections_without_their_inputs_are_told_in_the_summary_and_on_the_page(
     assert {*left_out, *made.sections} == {*SECTIONS}
 
 
-def test_the_same_seed_makes_the_same_bytes_and_another_one_draws_others(folder: Folder) -> None:
+def test_the_same_seed_makes_the_same_bytes_and_another_one_draws_others(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "0")
     made = []
     for seed in (1, 1, 2):
         folder.make("table", models="rnn", points=9, map_points=8, seed=seed)
@@ -52,6 +55,43 @@ def test_the_same_seed_makes_the_same_bytes_and_another_one_draws_others(folder:
     assert len(made[0]["scores-1.tsv"].splitlines()) == 10
 
 
+def test_the_date_is_the_only_difference_and_can_be_set(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "86400")
+    version = phrasescore.__version__
+    assert folder.make(models="rnn", only=["training"])["origin"] == (
+        f"phrasescore {version}, 1970-01-02 00:00 UTC"
+    )
+    for wrong in ("yesterday", "1e9", "9" * 30):
+        monkeypatch.setenv("SOURCE_DATE_EPOCH", wrong)
+        with pytest.raises(ArgumentError, match="SOURCE_DATE_EPOCH: expected seconds since 1970"):
+            folder.make(models="rnn", only=["training"])
+
+
+def test_inputs_come_with_links(folder: Folder, tmp_path_factory: pytest.TempPathFactory) -> None:
+    other = tmp_path_factory.mktemp("other") / "a b&c.fr"
+    other.write_text(BASELINE)
+    report = folder.make(references=["ref"], translations=[("a", str(other))], command="x <y>")
+    links = {name: link for name, _, link in report["facts"]}
+    assert links["references"] == "../ref"
+    assert links["translations"] == other.as_uri()
+    assert links["translations"].endswith("a%20b%26c.fr")
+    page = (folder.path / "out" / "index.html").read_text("utf-8")
+    assert f'<a href="{other.as_uri()}">a: {other}</a>'.replace("b&c", "b&amp;c") in page
+    assert "<code>x &lt;y&gt;</code>" in page
+    assert (folder.path / "out" / "data" / "results.tsv").is_file()
+    assert '<a href="data/results.tsv">results.tsv</a>' in page
+
+
+def test_models_alone_are_described(folder: Folder) -> None:
+    report = folder.make(models="rnn lm", only=["training"])
+    assert report["title"] == "Report on rnn and lm"
+    assert report["lead"] == (
+        "rnn is a network of the kind encoder-decoder. lm is a network of the kind cslm."
+    )
+
+
 def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     folder.write(os.fsdecode(b"b\xff"), BASELINE)
     name, path = os.fsdecode(b"s\xe9"), os.fsdecode(b"b\xff")
@@ -59,7 +99,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     # As JSON writes them.
     assert facts(report)["translations"] == "s\udce9: b\udcff"
     assert "s\\udce9: b\\udcff" in (folder.path / "out" / "index.html").read_text("utf-8")
-    assert "\ns\\udce9\t" in (folder.path / "out" / "data" / "bleu.tsv").read_text("utf-8")
+    assert "\ns\\udce9\t" in (folder.path / "out" / "data" / "results.tsv").read_text("utf-8")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +109,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
         ({"lines": [2, 0]}, "--lines: expected at least 1, got 0"),
         ({"lines": [1], "sentences": 2}, "--sentences cannot be combined with --lines"),
         ({"sentences": 2}, "--sentences and --lines require --source"),
-        ({"only": ["weights"]}, "--only: expected one of translations, differences, "),
+        ({"only": ["weights"]}, "--only: expected one of results, differences, "),
         ({"only": ["tuning"]}, "tuning needs --tuning-report"),
     ],
 )

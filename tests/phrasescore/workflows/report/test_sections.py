@@ -1,10 +1,12 @@
 """The sections of reports that are made of a table, texts and models."""
 
 import json
+import sys
 from typing import Any
 
 import pytest
 
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.generation.generator import Generated
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.settings.evaluation import SECTIONS
@@ -50,7 +52,7 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
         "kind attention or transformer"
     )
     assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
-    assert told["left out: experiment"] == "needs --experiment"
+    assert told["left out: steps"] == "needs --experiment"
     frequent, rare = (block(report, f"preferences-{name}") for name in ("frequent", "rare"))
     assert [row[1] for row in frequent["rows"]] == [9] * 6 + [3] * 4
     assert [row[1] for row in rare["rows"]] == [3] * 6
@@ -201,8 +203,9 @@ def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     lines = BASELINE.splitlines()
     folder.write("lists", nbest((lines[0], "x"), (lines[1],), (lines[2], "the house")))
     report = folder.make("lists", models="rnn", **TEXTS, translations=[("better", "ref")])
-    assert keys(report)[:2] == ["translations", "differences"]
-    rows = block(report, "bleu")["rows"]
+    assert keys(report)[:3] == ["results", "differences", "groups"]
+    assert report["title"] == "Translation of src"
+    rows = block(report, "results")["rows"]
     assert [row[0] for row in rows] == ["lists", "better"]
     assert rows[1][1] == 100.0
     # multi-bleu.perl's figure, by hand: of n = 1 to 4, 8 of 8, 4 of 5, 2 of 3 and 1 of 1 match; 8
@@ -211,28 +214,30 @@ def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     assert rows[0][1] == pytest.approx(expected, abs=0.005)
     assert rows[0][4] is None
     assert 0 < rows[1][4] <= 1
-    most = block(report, "differences-1-better")
+    most, *_ = block(report, "differences-sentences")["groups"]
     # By hand: "house" for "the house" has exp(1 - 2) of 1; "the house blue" for "the house is
     # blue" exp(1 - 4/3) of the fourth root of 3/3, 2/3, 1/2 and 1/1.
     gains = [100 * (1 - 2.718281828**-1), 100 * (1 - 2.718281828 ** (-1 / 3) * (1 / 3) ** 0.25)]
-    assert [row[0] for row in most["rows"]] == [3, 1]
-    assert [row[1] for row in most["rows"]] == pytest.approx(gains, abs=0.005)
-    titles = [found["title"] for found in report["sections"][0]["blocks"][1:]]
+    assert [sentence["number"] for sentence in most["sentences"]] == [3, 1]
+    marked = [sentence["lines"] for sentence in most["sentences"]]
+    found = [other["score"] - first["score"] for first, other in marked]
+    assert found == pytest.approx(gains, abs=0.01)
+    titles = [found["title"] for found in report["sections"][2]["blocks"]]
     assert titles[:2] == ["BLEU by words in the source", "BLEU by words in the reference"]
     assert "BLEU by unknown words in the source, to rnn" in titles
 
 
 def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None:
     report = folder.make(translations=[("base", "base")], references=["ref"])
-    assert keys(report) == ["translations"]
-    assert block(report, "bleu")["columns"] == ["system", "BLEU", "length ratio"]
+    assert keys(report) == ["results", "groups"]
+    assert block(report, "results")["columns"] == ["system", "BLEU", "length ratio"]
     assert facts(report)["left out: differences"].startswith("needs translations by two systems")
 
 
 def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
     folder.write("src", SOURCE.replace("la maison\n", "la maison " * 6 + "\n"))
     report = folder.make(**TEXTS, translations=[("base", "base")])
-    (series,) = block(report, "bleu-groups-1")["series"]
+    (series,) = block(report, "groups-1")["series"]
     assert series["x"] == ["1-10", "11-20"]
     assert series["spread"][0] > 0
     assert series["spread"][1] == 0
@@ -244,9 +249,38 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
               "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
     folder.write("tuned.json", json.dumps(values))
     (folder.path / "exp").mkdir()
-    folder.write("exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0 }\n')
+    folder.write(
+        "exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
+    )
     report = folder.make(tuning_report="tuned.json", experiment="exp")
-    assert keys(report) == ["experiment", "tuning"]
+    assert keys(report) == ["results", "tuning"]
+    assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
+    assert report["lead"] == "base translates dev with 30.00 BLEU."
+    assert "translations" not in facts(report)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "row = 1", '[[row]]\nname = "a"\ndev = 1', '[[row]]\nname = "a"\ndev = {bleu = 1}']
+)
+def test_another_file_is_no_table_of_an_experiment(folder: Folder, text: str) -> None:
+    (folder.path / "exp").mkdir()
+    folder.write("exp/table.toml", text)
+    with pytest.raises(DataError, match="expected the table of an experiment: "):
+        folder.make(experiment="exp")
+
+
+def test_without_the_packages_for_maps_the_rest_is_there(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    report = folder.make(models="rnn", **TEXTS, translations=[("a", "base"), ("b", "ref")])
+    assert keys(report)[0] == "results"
+    kinds = {found["kind"] for section in report["sections"] for found in section["blocks"]}
+    assert not {"points", "matrix", "lines"} & kinds
+    told = facts(report)
+    assert told["left out: words"] == "this section needs pip install 'phrasescore[report]'"
+    with pytest.raises(PhrasescoreError, match="pip install 'phrasescore\\[report\\]'"):
+        folder.make(models="rnn", only=["words"])
 
 
 def test_the_shipped_example_has_a_report(folder: Folder) -> None:
@@ -260,7 +294,9 @@ def test_the_shipped_example_has_a_report(folder: Folder) -> None:
         map_points=20,
     )
     assert keys(report) == [
-        "translations", "preferences", "samples", "scores", "words", "phrases", "training",
+        "results", "groups", "preferences", "samples", "scores", "words", "phrases", "training",
     ]  # fmt: skip
     # By sacrebleu 2.6.0 with --tokenize none: 67.60.
-    assert block(report, "bleu")["rows"][0][:2] == ["test.20best.gz", 67.6]
+    assert block(report, "results")["rows"][0][:2] == [
+        "test.20best.gz", pytest.approx(67.6, abs=0.005)
+    ]  # fmt: skip

@@ -1,0 +1,278 @@
+"""The section "Where systems differ": sentences with marked words, n-grams, and all sentences.
+
+Matching n-grams are marked as in MT-ComparEval (Klejch et al., 2015), and n-grams are compared as
+in compare-mt (Neubig et al., 2019).
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from phrasescore.errors import show_controls
+from phrasescore.evaluation.comparison import Comparison
+from phrasescore.report.blocks import (
+    Block,
+    MarkedGroup,
+    MarkedLine,
+    MarkedSentence,
+    MarkedTexts,
+    Points,
+    Section,
+    Table,
+    shown,
+)
+
+Words = Sequence[str]
+
+MOST_SENTENCES = 10  # with the largest gains of a system, and with its largest losses
+MOST_NGRAMS = 8  # that a system translates correctly more often, and less often
+LONGEST = 4  # words in an n-gram, as in BLEU
+
+_LEAD = """\
+Sentence BLEU is smoothed: one is added to the matching and to all n-grams for n from 2 to 4 (Lin \
+and Och, 2004), and a translation without a matching word scores 0. It helps to choose what to \
+read, but it is not a reliable measure of a single translation."""
+
+_NGRAM_CAPTION = (
+    "Sequences of 1 to 4 words, by how often they match a reference. Parts of a longer sequence "
+    "with the same counts are left out."
+)
+
+
+class _Choice(NamedTuple):
+    """The sentences in which a system gains most, or loses most."""
+
+    title: str
+    system: str
+    change: str  # "gains" or "losses"
+    sentences: list[int]  # 0-based, the largest difference first
+    total: int  # of all sentences with a gain, or with a loss
+
+
+def difference_section(comparison: Comparison) -> Section:
+    """Return a section with the sentences and n-grams in which systems differ from the first."""
+    scores = comparison.sentence_scores()
+    ngrams = _matching_ngrams(comparison)
+    others = range(1, len(scores))
+    blocks: list[Block] = [*_marked_sentences(comparison, scores)]
+    for index in others:
+        blocks += _ngram_table(comparison, index, ngrams)
+    blocks += [_scatter(comparison, index, scores) for index in others]
+    return Section("differences", "Where systems differ", _LEAD, tuple(blocks))
+
+
+def _marked_sentences(
+    comparison: Comparison, scores: Sequence[Sequence[float]]
+) -> Iterator[MarkedTexts]:
+    """Yield a block with the chosen sentences, each once, if the systems differ at all."""
+    choices = [
+        choice
+        for index in range(1, len(scores))
+        for choice in _choose_sentences(comparison, index, scores)
+    ]
+    groups = []
+    seen: set[int] = set()
+    for choice in choices:
+        new = [at for at in choice.sentences if at not in seen]
+        caption = f"Sentences with {choice.change}: {choice.total:,}."
+        if choice.total > MOST_SENTENCES:
+            caption = f"{caption} The {MOST_SENTENCES} largest {choice.change} are shown."
+        if len(new) < len(choice.sentences):
+            above = ", ".join(f"{at + 1:,}" for at in choice.sentences if at in seen)
+            caption = f"{caption} Shown above: {above}."
+        seen.update(new)
+        sentences = tuple(
+            _marked_sentence(comparison, at, [line[at] for line in scores], _note(choices, at))
+            for at in new
+        )
+        groups.append(MarkedGroup(choice.title, sentences, caption))
+    if groups:
+        yield MarkedTexts(
+            "differences-sentences",
+            "The sentences that differ most",
+            comparison.systems[0].name,
+            tuple(groups),
+        )
+
+
+def _note(choices: Sequence[_Choice], at: int) -> str:
+    """Say for which systems a sentence was chosen."""
+    systems: dict[str, list[str]] = {}
+    for choice in choices:
+        if at in choice.sentences:
+            systems.setdefault(choice.change, []).append(choice.system)
+    reasons = (f"the largest {change} of {', '.join(names)}" for change, names in systems.items())
+    return f"among {' and '.join(reasons)}"
+
+
+def _choose_sentences(
+    comparison: Comparison, index: int, scores: Sequence[Sequence[float]]
+) -> Iterator[_Choice]:
+    baseline, system = comparison.systems[0].name, comparison.systems[index].name
+    gains = [after - before for before, after in zip(scores[0], scores[index], strict=True)]
+    for sign, change, verb in (
+        (1, "gains", f"gains most over {baseline}"),
+        (-1, "losses", f"loses most against {baseline}"),
+    ):
+        found = [at for at, gain in enumerate(gains) if sign * gain > 0]
+        # sorted() is stable: of equal gains, the earlier sentence comes first.
+        best = sorted(found, key=lambda at: -abs(gains[at]))[:MOST_SENTENCES]
+        if best:
+            yield _Choice(f"Where {system} {verb}", system, change, best, len(found))
+
+
+def _marked_sentence(
+    comparison: Comparison, at: int, scores: Sequence[float], note: str
+) -> MarkedSentence:
+    references = [text.words[at] for text in comparison.references]
+    texts = [] if comparison.source is None else [("source", comparison.source.words[at])]
+    names = ["reference"]
+    if len(references) > 1:
+        names = [f"reference {number}" for number in range(1, len(references) + 1)]
+    texts += zip(names, references, strict=True)
+    first = comparison.systems[0].text.words[at]
+    lines = []
+    for system, score in zip(comparison.systems, scores, strict=True):
+        words = system.text.words[at]
+        matches, linked = mark_matches(words, references)
+        lines.append(
+            MarkedLine(
+                name=system.name,
+                score=round(score, 2),
+                words=tuple(_plain(word) for word in words),
+                matches=tuple(matches),
+                linked=tuple(linked),
+                differs=tuple(mark_differences(words, first)),
+            )
+        )
+    shown_texts = tuple((name, " ".join(map(_plain, words))) for name, words in texts)
+    return MarkedSentence(at + 1, note, shown_texts, tuple(lines))
+
+
+def _plain(word: str) -> str:
+    return show_controls(shown([word]))
+
+
+def mark_matches(words: Words, references: Sequence[Words]) -> tuple[list[int], list[bool]]:
+    """Mark the words of a translation that are in n-grams (n from 1 to 4) of a reference.
+
+    As in BLEU, an n-gram matches at most as often as it occurs in one reference. If it occurs more
+    often in the translation, occurrences inside longer matches are marked first, then earlier ones.
+
+    :return: for each word, the length of the longest matching n-gram that contains it (0 for none),
+        and whether it forms a matching bigram with the word before it.
+    """
+    most = _count_ngrams_of_any(references)
+    matches, linked = [0] * len(words), [False] * len(words)
+    for length in range(LONGEST, 0, -1):
+        left = most.copy()
+        starts = range(len(words) - length + 1)
+        for start in sorted(starts, key=lambda at: -min(matches[at : at + length])):
+            ngram = tuple(words[start : start + length])
+            if not left[ngram]:
+                continue
+            left[ngram] -= 1
+            for at in range(start, start + length):
+                matches[at] = max(matches[at], length)
+            if length == 2:
+                linked[start + 1] = True
+    return matches, linked
+
+
+def mark_differences(words: Words, others: Words) -> list[bool]:
+    """Return for each word whether it is missing at this place in another translation."""
+    differs = [True] * len(words)
+    for _, start, length in SequenceMatcher(None, others, words).get_matching_blocks():
+        differs[start : start + length] = [False] * length
+    # The matcher ignores words that are frequent in a long text.
+    return differs if tuple(words) != tuple(others) else [False] * len(words)
+
+
+def _count_ngrams_of_any(texts: Sequence[Words]) -> Counter[tuple[str, ...]]:
+    """Return for each n-gram the largest number of times that it occurs in one of the texts."""
+    most: Counter[tuple[str, ...]] = Counter()
+    for words in texts:
+        most |= _count_ngrams(words)
+    return most
+
+
+def _count_ngrams(words: Words) -> Counter[tuple[str, ...]]:
+    return Counter(
+        tuple(words[start : start + length])
+        for length in range(1, LONGEST + 1)
+        for start in range(len(words) - length + 1)
+    )
+
+
+def _matching_ngrams(comparison: Comparison) -> list[Counter[tuple[str, ...]]]:
+    """Return for each system how often each n-gram matches a reference."""
+    found: list[Counter[tuple[str, ...]]] = [Counter() for _ in comparison.systems]
+    for at in range(len(comparison.references[0].words)):
+        most = _count_ngrams_of_any([text.words[at] for text in comparison.references])
+        for matches, system in zip(found, comparison.systems, strict=True):
+            matches.update(_count_ngrams(system.text.words[at]) & most)
+    return found
+
+
+def _ngram_table(
+    comparison: Comparison, index: int, ngrams: Sequence[Counter[tuple[str, ...]]]
+) -> Iterator[Table]:
+    """Yield a table of the n-grams that a system matches more often, or less often, if any."""
+    baseline, system = comparison.systems[0].name, comparison.systems[index].name
+    before, after = ngrams[0], ngrams[index]
+    differences = {ngram: after[ngram] - before[ngram] for ngram in before | after}
+    rows = []
+    for sign in (1, -1):
+        found = [ngram for ngram, difference in differences.items() if sign * difference > 0]
+        found.sort(key=lambda ngram: (-abs(differences[ngram]), -len(ngram), ngram))
+        chosen: list[tuple[str, ...]] = []
+        for ngram in found:
+            if len(chosen) == MOST_NGRAMS:
+                break
+            # A part of a longer n-gram with the same counts says nothing new.
+            if not any(
+                _is_part(ngram, other)
+                and (before[ngram], after[ngram]) == (before[other], after[other])
+                for other in chosen
+            ):
+                chosen.append(ngram)
+        rows += chosen
+    if rows:
+        yield Table(
+            f"differences-{index}-ngrams",
+            f"What {system} translates correctly more often, and less often, than {baseline}",
+            ("words", f"correct in {baseline}", f"correct in {system}", "difference"),
+            tuple(
+                (" ".join(map(_plain, ngram)), before[ngram], after[ngram], differences[ngram])
+                for ngram in rows
+            ),
+            _NGRAM_CAPTION,
+        )
+
+
+def _is_part(ngram: Words, other: Words) -> bool:
+    starts = range(len(other) - len(ngram) + 1)
+    return any(tuple(other[at : at + len(ngram)]) == tuple(ngram) for at in starts)
+
+
+def _scatter(comparison: Comparison, index: int, scores: Sequence[Sequence[float]]) -> Points:
+    """Return a scatter plot of sentence scores, with the first system on one axis."""
+    first, other = scores[0], scores[index]
+    baseline, system = comparison.systems[0].name, comparison.systems[index].name
+    better = sum(after > before for before, after in zip(first, other, strict=True))
+    worse = sum(after < before for before, after in zip(first, other, strict=True))
+    texts = comparison.source or comparison.references[0]
+    return Points(
+        name=f"differences-{index}-sentences",
+        title=f"{system} against {baseline}, sentence by sentence",
+        x_label=f"sentence BLEU of {baseline}",
+        y_label=f"sentence BLEU of {system}",
+        x=tuple(round(value, 2) for value in first),
+        y=tuple(round(value, 2) for value in other),
+        labels=tuple(f"{at:,}: {shown(words)}" for at, words in enumerate(texts.words, start=1)),
+        equal=True,
+        caption=f"Points above the diagonal are sentences that {system} translates better: "
+        f"{better:,} of {len(first):,}. It translates {worse:,} worse and "
+        f"{len(first) - better - worse:,} equally well.",
+    )

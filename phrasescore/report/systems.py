@@ -1,0 +1,304 @@
+"""The results of systems: a sentence, a table, the differences from the first one, and weights."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from phrasescore.arguments import METRIC_TITLES, TableMetric
+from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison, SystemScore
+from phrasescore.evaluation.significance import SAMPLES, p_value_text
+from phrasescore.report.blocks import (
+    Block,
+    Cell,
+    Estimates,
+    Intervals,
+    Lines,
+    Section,
+    Series,
+    Table,
+)
+from phrasescore.report.page import MINUS
+from phrasescore.report.tuning import TuneReport
+
+_SIGNIFICANT = 0.05  # the p-value below which a difference is called significant
+_CLEAR = 0.95  # a difference from which one decimal is enough in a sentence
+
+_BLEU = "BLEU, from 0 to 100, as in multi-bleu.perl: on the words in the files, without smoothing."
+P_VALUES = (
+    "p: the probability of such a difference from the first row by chance, from approximate "
+    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
+)
+_INTERVALS = (
+    f"95% interval: the middle 95% of the differences on {SAMPLES:,} samples of the sentences "
+    "(paired bootstrap, the same seed)."
+)
+
+_GROUPS_LEAD = """\
+Each group of sentences is scored as a separate corpus. The bars are 95% intervals over samples of \
+a group's sentences. Both are unreliable for a few sentences."""
+
+
+@dataclass(frozen=True, slots=True)
+class TextResults:
+    """The scores of systems on a text; a system without translations is missing."""
+
+    name: str
+    scores: Mapping[str, SystemScore]
+    is_dev: bool = False  # whether the systems were tuned on it
+
+
+@dataclass(frozen=True, slots=True)
+class Results:
+    """The scores of systems on texts; all systems are compared with the first one."""
+
+    systems: tuple[str, ...]
+    texts: tuple[TextResults, ...]  # at least one
+    metric: TableMetric = "bleu"
+    rounds: Mapping[str, str] = field(default_factory=dict)  # rounds of tuning, by system
+    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    notes: Sequence[str] = ()  # notes for readers of the table
+
+    @property
+    def tests(self) -> list[TextResults]:
+        """The texts with scores, without the text of tuning if there is another one."""
+        measured = [text for text in self.texts if text.scores]
+        return [text for text in measured if not text.is_dev] or measured
+
+    def headline(self) -> str:
+        """Return the result on the first test text in a sentence."""
+        if not self.tests:
+            return "No system has translated a text yet."
+        text = self.tests[0]
+        sentence = _headline(list(text.scores.values()), text.name, _in_text(self.metric))
+        if missing := len(self.systems) - len(text.scores):
+            sentence += f" {missing} of {len(self.systems)} systems have no result yet."
+        return sentence
+
+
+def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
+    first, *others = scores
+    if not others or others[0].difference is None:
+        best = max(scores, key=lambda score: score.mean)
+        most = " at most" if others else ""
+        return f"{best.name} translates {text} with{most} {best.mean:.2f} {metric}."
+    best = max(others, key=lambda score: score.mean)
+    assert best.difference is not None
+    assert best.p_value is not None
+    digits = 1 if abs(best.difference) >= _CLEAR else 2
+    distance = f"{abs(best.difference):.{digits}f}"
+    test = [p_value_text(best.p_value)]
+    if best.interval is not None:
+        low, high = (_number(end, digits) for end in best.interval)
+        test.insert(0, f"95% interval {low} to {high}")
+    test_text = f"({', '.join(test)})"
+    score, baseline = (f"{each.mean:.{digits}f}" for each in (best, first))
+    if best.difference <= 0:
+        return (
+            f"No system translates {text} better than {first.name}, {baseline} {metric}; next is "
+            f"{best.name}, {distance} less {test_text}."
+        )
+    if best.p_value >= _SIGNIFICANT:
+        return (
+            f"{best.name} has the highest {metric} on {text}, {score}, but its {distance} more "
+            f"than {first.name} may be chance {test_text}."
+        )
+    return (
+        f"{best.name} translates {text} best: {score} {metric}, {distance} more than "
+        f"{first.name} {test_text}."
+    )
+
+
+def _in_text(metric: TableMetric) -> str:
+    return "BLEU" if metric == "bleu" else METRIC_TITLES[metric].lower()
+
+
+def _number(value: float, digits: int, sign: str = "") -> str:
+    return f"{value:{sign}.{digits}f}".replace("-", MINUS)
+
+
+def results_section(found: Sequence[Results]) -> Section:
+    """Return the table of systems and their differences from the first one, for each result."""
+    blocks: list[Table | Intervals] = []
+    for results, name in zip(found, ("results", "translations"), strict=False):
+        blocks += filter(None, [_systems_table(results, name), _differences(results, name)])
+    notes = dict.fromkeys(note for results in found for note in _table_notes(results))
+    return Section("results", "Results", "", tuple(blocks), tuple(notes))
+
+
+def text_results(comparison: Comparison, name: str) -> Results:
+    """Return the results of systems on one text, which gets a name."""
+    scores = {score.name: score for score in comparison.scores}
+    return Results(tuple(scores), (TextResults(name, scores),))
+
+
+def _systems_table(results: Results, name: str) -> Table:
+    title = METRIC_TITLES[results.metric]
+    tests = results.tests
+    texts = [*tests, *(text for text in results.texts if text.is_dev and text not in tests)]
+    columns, formats, spans = ["system"], [""], [("", 1)]
+    cells: list[list[Cell]] = [
+        [f"{system} *" if results.remarks.get(system) else system] for system in results.systems
+    ]
+    strong = []
+    for text in texts:
+        found = [text.scores.get(system) for system in results.systems]
+        known = [score for score in found if score is not None]
+        has_deviation = any(score.deviation is not None for score in known)
+        is_compared = text in tests and any(score.difference is not None for score in known)
+        has_ratio = len(texts) == 1 and any(score.length_ratio for score in known)
+        added = [
+            (title, ".2f"),
+            *([("±", ".2f")] if has_deviation else []),
+            *([("difference", "+.2f"), ("95% interval", ""), ("p", "p")] if is_compared else []),
+            *([("length ratio", ".3f")] if has_ratio else []),
+        ]
+        for index, score in enumerate(found):
+            if is_compared and score is not None and _is_better(score):
+                strong.append((index, len(columns)))
+            cells[index] += _score_cells(score, has_deviation, is_compared, has_ratio)
+        columns += [f"{text.name}: {head}" for head, _ in added]
+        formats += [spec for _, spec in added]
+        spans.append((text.name, len(added)))
+    if results.rounds:
+        columns.append("rounds")
+        formats.append("")
+        spans.append(("", 1))
+        for row, system in zip(cells, results.systems, strict=True):
+            row.append(results.rounds.get(system) or None)
+    if len(texts) == 1:
+        columns = [column.removeprefix(f"{texts[0].name}: ") for column in columns]
+        spans = []
+    return Table(
+        name,
+        f"{title} on {_join([text.name for text in tests]) or 'no text yet'}",
+        tuple(columns),
+        tuple(map(tuple, cells)),
+        "\n".join(
+            f"* {system}: {remark}." for system, own in results.remarks.items() for remark in own
+        ),
+        tuple(formats),
+        tuple(spans),
+        tuple(strong),
+    )
+
+
+def _score_cells(
+    score: SystemScore | None, has_deviation: bool, is_compared: bool, has_ratio: bool
+) -> list[Cell]:
+    if score is None:
+        return [None] * (1 + has_deviation + 3 * is_compared + has_ratio)
+    interval = None
+    if score.interval is not None:
+        low, high = (_number(end, 2, "+") for end in score.interval)
+        interval = f"{low} to {high}"
+    return [
+        score.mean,
+        *([score.deviation] if has_deviation else []),
+        *([score.difference, interval, score.p_value] if is_compared else []),
+        *([score.length_ratio] if has_ratio else []),
+    ]
+
+
+def _is_better(score: SystemScore) -> bool:
+    return (
+        score.difference is not None
+        and score.difference > 0
+        and score.p_value is not None
+        and score.p_value < _SIGNIFICANT
+    )
+
+
+def _table_notes(results: Results) -> list[str]:
+    # Remarks are in the table's caption.
+    notes = [note for note in results.notes if not note.startswith("* ")]
+    notes = notes or ([_BLEU] if results.metric == "bleu" else [])
+    scores = [score for text in results.tests for score in text.scores.values()]
+    if any(score.difference is not None for score in scores):
+        tests = [_INTERVALS, "Bold: better than the first row, with p < 0.05."]
+        notes += [note for note in (P_VALUES, *tests) if note not in notes]
+    return notes
+
+
+def _differences(results: Results, name: str) -> Intervals | None:
+    """Return the differences from the first system, with a row for each other system."""
+    rows = results.systems[1:]
+    series = []
+    for text in results.tests:
+        found = [text.scores.get(row) for row in rows]
+        ends = [None if score is None else score.interval for score in found]
+        if any(ends):
+            values = (None if score is None else score.difference for score in found)
+            low, high = ([None if pair is None else pair[end] for pair in ends] for end in (0, 1))
+            series.append(Estimates(text.name, tuple(values), tuple(low), tuple(high)))
+    if not series:
+        return None
+    first = results.systems[0]
+    title = f"Difference from {first}" + (f" on {series[0].name}" if len(series) == 1 else "")
+    return Intervals(
+        f"{name}-differences",
+        title,
+        f"difference of {_in_text(results.metric)}",
+        rows,
+        tuple(series),
+        signed=True,
+        caption=f"To the right of zero, a system is better than {first}; a whisker that reaches "
+        "zero means that the difference may be chance. Whiskers are 95% intervals.",
+    )
+
+
+def _join(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int) -> Section:
+    """Return one figure per breakdown, with bootstrap intervals."""
+    blocks = tuple(
+        _group_lines(comparison, breakdown, f"groups-{number}", seed)
+        for number, breakdown in enumerate(breakdowns, start=1)
+    )
+    return Section("groups", "Groups of sentences", _GROUPS_LEAD, blocks)
+
+
+def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
+    groups = comparison.score_groups(breakdown).groups
+    labels = tuple(group.label for group in groups)
+    sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
+    scores = zip(*(group.bleu for group in groups), strict=True)
+    spreads = zip(*comparison.group_spreads(breakdown, seed), strict=True)
+    series = tuple(
+        Series(system.name, labels, *curve)
+        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
+    )
+    title = f"BLEU by {breakdown.title}"
+    caption = f"The higher a point, the better. Sentences in each group: {sizes}."
+    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
+
+
+def weights_table(reports: Mapping[str, TuneReport]) -> Table:
+    """Return the tuned weights of an experiment's rows, side by side."""
+    columns, rows = ["feature"], dict[str, list[Cell]]()
+    for system, report in reports.items():
+        two_sets = any(row.search is not None for row in report.features)
+        names = [f"{system} (search)", f"{system} (lists)"] if two_sets else [system]
+        for row in report.features:
+            cells = rows.setdefault(row.name, [])
+            cells += [None] * (len(columns) - 1 - len(cells))
+            cells += [row.search, row.weight] if two_sets else [row.weight]
+        columns += names
+    width = len(columns) - 1
+    return Table(
+        "weights",
+        "Weights of each system",
+        tuple(columns),
+        tuple((name, *cells, *[None] * (width - len(cells))) for name, cells in rows.items()),
+        "Of the first tuning run. A dash means that the system lacks the feature.",
+        ("", *("#.4g",) * width),
+    )
+
+
+def steps_section(steps: Sequence[tuple[str, float | None, str]]) -> Section:
+    """Return an experiment's steps: their names, seconds and commands."""
+    spent = sum(seconds or 0.0 for _, seconds, _ in steps)
+    lead = f"The steps took {spent / 60:,.1f} minutes, one after the other."
+    columns = ("step", "seconds", "command")
+    block: Block = Table("steps", "Steps", columns, tuple(steps), "", ("", ",.1f", ""))
+    return Section("steps", "Steps", lead, (block,), is_folded=True)

@@ -1,0 +1,134 @@
+"""The folder of an experiment as input for a report: its results, texts, weights and steps."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from phrasescore.arguments import METRIC_TITLES, TableMetric
+from phrasescore.errors import DataError
+from phrasescore.evaluation.comparison import SystemScore
+from phrasescore.report.systems import Results, TextResults
+from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.settings.toml_file import read_toml
+
+TABLE, STEPS = "table.toml", "steps.toml"
+MOST_SYSTEMS = 10  # systems whose translations are compared
+
+
+class TextFiles(msgspec.Struct):
+    """A text of an experiment; ``tuned`` tells that the weights were tuned on it."""
+
+    name: str
+    source: str
+    references: list[str]
+    tuned: bool = False
+
+
+class StepRecord(msgspec.Struct):
+    """A step of an experiment; ``seconds`` is None if it is not done."""
+
+    name: str
+    command: str
+    seconds: float | None = None
+
+
+class _Cell(msgspec.Struct):
+    replicas: tuple[float, ...]
+    length_ratio: float = 0.0
+    difference: float | None = None
+    interval: tuple[float, float] | None = None
+    p_value: float | None = None
+
+
+class _Row(msgspec.Struct):
+    name: str
+    rounds: list[str] = []
+    remarks: list[str] = []
+    outputs: dict[str, list[str]] = {}  # paths of translations by text, relative to the folder
+    reports: list[str] = []  # paths of tuning reports
+
+
+@dataclass(frozen=True, slots=True)
+class ExperimentFolder:
+    """The results of an experiment, and the files that its ``table.toml`` names."""
+
+    folder: Path
+    results: Results
+    texts: tuple[TextFiles, ...]
+    rows: tuple[_Row, ...]
+    steps: tuple[StepRecord, ...]
+
+    def compared_text(self) -> tuple[TextFiles, list[tuple[str, str]]] | None:
+        """Return the first test text, with each system's name and its first translation.
+
+        Of more than `MOST_SYSTEMS` systems, the first one and the best ones are returned. The
+        result is None if a file is missing.
+        """
+        if not self.results.tests:
+            return None
+        measured = self.results.tests[0]
+        text = next((text for text in self.texts if text.name == measured.name), None)
+        if text is None:
+            return None
+        names = list(measured.scores)
+        by_score = sorted(names[1:], key=lambda name: -measured.scores[name].mean)
+        kept = {*names[:1], *by_score[: MOST_SYSTEMS - 1]}
+        systems = [
+            (row.name, str(self.folder / row.outputs[text.name][0]))
+            for row in self.rows
+            if row.name in kept and row.outputs.get(text.name)
+        ]
+        files = [text.source, *text.references, *(path for _, path in systems)]
+        return (text, systems) if systems and all(map(os.path.exists, files)) else None
+
+    def tune_reports(self) -> dict[str, TuneReport]:
+        """Return the report of each row's first tuning run, if it exists."""
+        paths = {row.name: self.folder / row.reports[0] for row in self.rows if row.reports}
+        return {name: read_tune_report(path) for name, path in paths.items() if path.exists()}
+
+
+def read_experiment_folder(folder: str) -> ExperimentFolder:
+    """Read ``table.toml`` and ``steps.toml``, if it exists, in the folder of an experiment."""
+    path, step_path = (os.path.join(folder, name) for name in (TABLE, STEPS))
+    table = read_toml(path)
+    step_table = read_toml(step_path) if os.path.exists(step_path) else {}
+    try:
+        texts = msgspec.convert(table.get("text", []), tuple[TextFiles, ...])
+        rows = msgspec.convert(table["row"], tuple[_Row, ...])
+        steps = msgspec.convert(step_table.get("step", []), tuple[StepRecord, ...])
+        results = _read_results(table, texts, rows)
+    except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:
+        raise DataError(path, None, f"expected the table of an experiment: {error}") from error
+    return ExperimentFolder(Path(folder), results, texts, rows, steps)
+
+
+def _read_results(
+    table: Mapping[str, Any], texts: tuple[TextFiles, ...], rows: tuple[_Row, ...]
+) -> Results:
+    cells = {
+        row["name"]: {key: cell for key, cell in row.items() if key not in _Row.__struct_fields__}
+        for row in table["row"]
+    }
+    keys = {key for own in cells.values() for cell in own.values() for key in cell}
+    metric: TableMetric = next((name for name in METRIC_TITLES if name in keys), "bleu")
+    tuned = {text.name for text in texts if text.tuned}
+    names = dict.fromkeys([text.name for text in texts])
+    names |= dict.fromkeys(name for own in cells.values() for name in own)
+    measured = []
+    for name in names:
+        scores = {row: _score(row, own[name]) for row, own in cells.items() if name in own}
+        measured.append(TextResults(name, scores, name in tuned))
+    remarks = {row.name: row.remarks for row in rows}
+    rounds = {row.name: ", ".join(row.rounds) for row in rows}
+    notes = msgspec.convert(table.get("notes", []), list[str])
+    return Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes)
+
+
+def _score(system: str, values: object) -> SystemScore:
+    cell = msgspec.convert(values, _Cell)
+    score = SystemScore(system, cell.replicas, cell.length_ratio)
+    return replace(score, difference=cell.difference, interval=cell.interval, p_value=cell.p_value)

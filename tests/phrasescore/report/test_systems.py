@@ -1,0 +1,200 @@
+"""The section of results: its table, figure and sentence; groups of sentences, and weights."""
+
+import math
+
+import msgspec
+import pytest
+
+from phrasescore.evaluation.comparison import ComparedSystem, Comparison, SystemScore
+from phrasescore.evaluation.sentences import Sentences
+from phrasescore.report.blocks import Intervals, Lines, Table
+from phrasescore.report.systems import (
+    Results,
+    TextResults,
+    groups_section,
+    results_section,
+    steps_section,
+    text_results,
+    weights_table,
+)
+from phrasescore.report.tuning import TuneReport
+
+REFERENCE = ["a b c d e", "f g h i", "k l m n o p"]
+# The other system loses the second sentence.
+FIRST = ["x", "f g h i", "k l m n o p"]
+OTHER = ["a b c d e", "x", "k l m n o p"]
+# Matching words and n-grams of both systems are the same but for the sentence of 5 and of 4 words:
+# FIRST has 10 of 11 words, 8 of 8 bigrams, 6 of 6, 4 of 4; OTHER 11 of 12, 9 of 9, 7 of 7, 5 of 5.
+
+
+def sentences(texts: list[str]) -> Sentences:
+    return Sentences("texts", texts, [tuple(text.split()) for text in texts])
+
+
+def compare(*names: str) -> Comparison:
+    systems = [
+        ComparedSystem(name, [sentences(text)])
+        for name, text in zip(names, (FIRST, OTHER), strict=False)
+    ]
+    return Comparison(systems, [sentences(REFERENCE)])
+
+
+def table_and_figure(results: Results) -> tuple[Table, Intervals | None]:
+    table, *figures = results_section([results]).blocks
+    assert isinstance(table, Table)
+    if not figures:
+        return table, None
+    (figure,) = figures
+    assert isinstance(figure, Intervals)
+    return table, figure
+
+
+def score(
+    name: str, mean: float, difference: float | None = None, p_value: float | None = None
+) -> SystemScore:
+    """Return a score whose difference has an interval of 1 on either side."""
+    interval = None if difference is None else (difference - 1, difference + 1)
+    return SystemScore(name, (mean,), 0.9, difference, interval, p_value)
+
+
+def results(*scores: SystemScore, missing: tuple[str, ...] = ()) -> Results:
+    names = tuple(each.name for each in scores)
+    text = TextResults("news", dict(zip(names, scores, strict=True)))
+    return Results((*names, *missing), (text,))
+
+
+def test_systems_have_their_difference_from_the_first() -> None:
+    comparison = compare("first", "other")
+    table, figure = table_and_figure(text_results(comparison, "text"))
+    assert table.columns == ("system", "BLEU", "difference", "95% interval", "p", "length ratio")
+    first, other = table.rows
+    low = 100 * math.exp(1 - 15 / 11) * (10 / 11) ** 0.25
+    high = 100 * math.exp(1 - 15 / 12) * (11 / 12) ** 0.25
+    assert first[1] == pytest.approx(low)
+    assert (first[0], *first[2:]) == ("first", None, None, None, 11 / 15)
+    assert other[1:3] == pytest.approx((high, high - low))
+    assert other[4:] == (comparison.scores[1].p_value, 0.8)
+    assert figure is not None
+    assert (figure.rows, figure.series[0].values) == (("other",), (other[2],))
+    interval = comparison.scores[1].interval
+    assert interval is not None
+    assert (figure.series[0].low[0], figure.series[0].high[0]) == interval
+
+
+def test_a_single_system_is_not_compared() -> None:
+    table, figure = table_and_figure(text_results(compare("first"), "text"))
+    assert (table.columns, figure) == (("system", "BLEU", "length ratio"), None)
+
+
+def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
+    dev = TextResults("dev", {"base": score("base", 60), "+rnn": score("+rnn", 62, 2, 0.01)}, True)
+    tests = [
+        TextResults(name, {"base": score("base", 50), "+rnn": score("+rnn", 51, 1, 0.01)})
+        for name in ("news", "talks")
+    ]
+    systems, remarks = ("base", "+rnn", "+all"), {"+rnn": ["odd"]}
+    found = Results(systems, (dev, *tests), "bleu", {"base": "6+"}, remarks, ["one.", "* x: odd."])
+    table, figure = table_and_figure(found)
+    assert table.spans == (("", 1), ("news", 4), ("talks", 4), ("dev", 1), ("", 1))
+    assert table.columns[:3] == ("system", "news: BLEU", "news: difference")
+    assert [row[0] for row in table.rows] == ["base", "+rnn *", "+all"]
+    assert table.rows[1][1:5] == (51, 1, "+0.00 to +2.00", 0.01)
+    assert table.rows[2][1:] == (None,) * 10
+    assert [row[-2:] for row in table.rows] == [(60, "6+"), (62, None), (None, None)]
+    assert (table.caption, table.strong) == ("* +rnn: odd.", ((1, 1), (1, 5)))
+    assert figure is not None
+    assert [(each.name, each.values) for each in figure.series] == [
+        ("news", (1, None)),
+        ("talks", (1, None)),
+    ]
+    notes = results_section([found]).notes
+    assert (notes[0], len(notes)) == ("one.", 4)
+
+
+def test_replicas_have_a_deviation() -> None:
+    replicas = SystemScore("base", (50.0, 52.0), 1.0)
+    table, _ = table_and_figure(results(replicas))
+    assert table.columns[:3] == ("system", "BLEU", "±")
+    assert table.rows[0][1:3] == pytest.approx((51.0, 2**0.5))
+
+
+BASE = score("base", 50)
+
+
+@pytest.mark.parametrize(
+    ("found", "sentence"),
+    [
+        (
+            results(BASE, score("+rnn", 51.25, 1.25, 0.0001), score("+x", 49, -1, 0.2)),
+            (
+                "+rnn translates news best: 51.2 BLEU, 1.2 more than base (95% interval 0.2 to "
+                "2.2, p < 0.001)."
+            ),
+        ),
+        (
+            results(BASE, score("+rnn", 50.5, 0.5, 0.21)),
+            (
+                "+rnn has the highest BLEU on news, 50.50, but its 0.50 more than base may be "
+                "chance (95% interval \u22120.50 to 1.50, p = 0.210)."
+            ),
+        ),
+        (
+            results(BASE, score("+rnn", 47, -3, 0.01), score("+x", 46, -4, 0.01)),
+            (
+                "No system translates news better than base, 50.0 BLEU; next is +rnn, 3.0 less "
+                "(95% interval \u22124.0 to \u22122.0, p = 0.010)."
+            ),
+        ),
+        (results(BASE), "base translates news with 50.00 BLEU."),
+        (
+            results(BASE, missing=("+rnn", "+x")),
+            "base translates news with 50.00 BLEU. 2 of 3 systems have no result yet.",
+        ),
+        (results(missing=("base",)), "No system has translated a text yet."),
+    ],
+    ids=["better", "chance", "worse", "one", "to-come", "none"],
+)
+def test_the_result_is_said_in_a_sentence(found: Results, sentence: str) -> None:
+    assert found.headline() == sentence
+
+
+def test_groups_have_their_lines() -> None:
+    comparison = compare("first", "other")
+    section = groups_section(comparison, [comparison.by_length("reference", 5)], seed=1)
+    (lines,) = section.blocks
+    assert isinstance(lines, Lines)
+    assert [(one.name, one.x) for one in lines.series] == [
+        ("first", ("1-5", "6-10")),
+        ("other", ("1-5", "6-10")),
+    ]
+    assert [one.y[1] for one in lines.series] == pytest.approx([100, 100])
+    assert lines.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
+
+
+def tuned(*features: dict[str, object]) -> TuneReport:
+    counts = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 1, "hypotheses": 1}
+    return msgspec.convert({**counts, "start": 1, "reached": 2, "features": features}, TuneReport)
+
+
+def test_weights_of_systems_stand_side_by_side() -> None:
+    lm = {"name": "LM0_0", "start": 1, "weight": 0.5}
+    rnn = {"name": "TM0_4", "start": 0, "weight": 0.1}
+    lists = {"name": "Attention0_0", "start": 0, "weight": 0.2}
+    reports = {
+        "base": tuned(lm),
+        "+lists": tuned({**lm, "search": 0.4}, lists),
+        "+rnn": tuned(lm, rnn),
+    }
+    table = weights_table(reports)
+    assert table.columns == ("feature", "base", "+lists (search)", "+lists (lists)", "+rnn")
+    assert table.rows == (
+        ("LM0_0", 0.5, 0.4, 0.5, 0.5),
+        ("Attention0_0", None, None, 0.2, None),
+        ("TM0_4", None, None, None, 0.1),
+    )
+
+
+def test_steps_are_folded() -> None:
+    section = steps_section([("train rnn", 90.0, "phrasescore train"), ("tune", None, "x")])
+    assert section.is_folded
+    assert section.lead == "The steps took 1.5 minutes, one after the other."
