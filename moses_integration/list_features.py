@@ -195,7 +195,9 @@ class WeightedSum:
         without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
-            problem = f"no weights for {', '.join(without)} (--ignore-unweighted uses 0)"
+            problem = (
+                f"these features have no weight: {', '.join(without)} (--ignore-unweighted uses 0)"
+            )
             raise DataError(nbest.path, line, problem)
         if self.ignore_missing or nbest.omits_zeros:
             return
@@ -203,7 +205,7 @@ class WeightedSum:
         first = min((index for index in indices.values() if index is not None), default=None)
         if first is not None:
             absent = ", ".join(name for name, index in indices.items() if index == first)
-            problem = f"expected the features {absent}, which have weights, found none"
+            problem = f"this hypothesis lacks features that have weights: {absent}"
             line = nbest.first_line + first
             raise DataError(nbest.path, line, f"{problem} (--ignore-missing uses 0)")
 

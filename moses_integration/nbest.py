@@ -350,9 +350,9 @@ class _NbestReader:
 
     def _begin(self, sent_id: int, number: int) -> None:
         if sent_id in self._first_lines:
-            problem = f"id {sent_id} again; its list began in line {self._first_lines[sent_id]}"
-            cure = "the hypotheses for a sentence must be adjacent"
-            raise DataError(self._path, number, f"{problem}: {cure}")
+            first = f"sentence {sent_id} already has a list, in line {self._first_lines[sent_id]}"
+            cure = "all hypotheses for a sentence must follow one another"
+            raise DataError(self._path, number, f"{first}: {cure}")
         if sent_id < self._id:
             raise DataError(self._path, number, f"expected an id above {self._id}, found {sent_id}")
         self._id = sent_id

@@ -28,6 +28,7 @@ class Progress:
     share: float | None = None  # estimated share that is done, from 0 to 1
     note: str = ""  # such as "loss 3.21"
     finished: bool = False  # whether the work has ended without an error
+    skipped: int = 0  # number of items that an earlier run has done, besides ``done``
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -41,7 +42,8 @@ class Meter:
     total, the finished share is estimated from the part of a text that has been read.
 
     :param lines_of: the text whose lines are counted.
-    :ivar skipped: number of lines of the text that an earlier run has finished.
+    :ivar skipped: number of items that an earlier run has finished.
+    :ivar share: the finished share, if it is not known from a total or a text.
 
     >>> seen = []
     >>> with Meter("count", "words", seen.append) as meter:
@@ -61,6 +63,7 @@ class Meter:
     ) -> None:
         self.task, self.unit, self.total = task, unit, total
         self.done = self.skipped = 0
+        self.share: float | None = None
         self._lines_of = lines_of
         self._note = ""
         self._callback = callback
@@ -96,16 +99,13 @@ class Meter:
     def _report(self, *, finished: bool) -> None:
         if self._callback is not None:
             self._next = time.monotonic() + INTERVAL
-            progress = Progress(
-                self.task, self.unit, self.done, self.total, self._share(), self._note, finished
-            )
-            self._callback(progress)
+            share, note = self._share(), self._note
+            counts = (self.done, self.total, share, note, finished, self.skipped)
+            self._callback(Progress(self.task, self.unit, *counts))
 
     def _share(self) -> float | None:
         lines = None if self._lines_of is None else estimate_lines(self._lines_of)
-        if lines is None or lines <= self.skipped:
-            return None
-        return min(self.done / (lines - self.skipped), 1.0)
+        return min((self.skipped + self.done) / lines, 1.0) if lines else self.share
 
 
 def format_count(number: int, unit: str) -> str:

@@ -197,9 +197,9 @@ class TuningLoop:
         if new_round.new == 0:
             self._end("no new hypotheses")
         elif number >= self.iterations:
-            self._end(f"limit of {self.iterations} rounds reached", is_cut=True)
+            self._end(f"limit of {_rounds(self.iterations)} (--iterations)", is_cut=True)
         elif since_best >= self.patience:
-            self._end(f"no better output in {self.patience} rounds")
+            self._end(f"no better output in {_rounds(self.patience)} (--patience)")
 
     def _change(self, **fields: Any) -> None:
         self.result = replace(self.result, **fields)
@@ -295,3 +295,7 @@ class TuningLoop:
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))
+
+
+def _rounds(number: int) -> str:
+    return f"{number} round{'' if number == 1 else 's'}"

@@ -18,6 +18,7 @@ Anything else is a bug and shows its traceback. Importing this module, or any ve
 neither torch nor numpy: a verb imports heavy modules inside its function.
 """
 
+import difflib
 import importlib
 import io
 import logging
@@ -29,6 +30,7 @@ import click
 
 from phrasescore import errors
 from phrasescore.cli import options
+from phrasescore.cli.messages import StderrHandler, say, show_error
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -55,6 +57,14 @@ VERBS = {
     }.items()
     for verb in verbs
 }
+_SECTIONS = {  # of the help
+    "Whole systems": ("build", "init", "experiment", "translate", "serve"),
+    "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
+    "Phrase tables and n-best lists": ("annotate", "rescore", "combine", "rerank"),
+    "Decoding and tuning": ("decode", "tune"),
+    "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
+    "Looking inside": ("report", "show", "features", "doctor"),
+}
 
 
 class VerbGroup(click.Group):
@@ -72,8 +82,36 @@ class VerbGroup(click.Group):
         command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return the verb and its arguments; suggest the verb that was meant."""
+        verbs = self.list_commands(ctx)
+        if args[0].startswith("-") or args[0] in verbs:
+            return super().resolve_command(ctx, args)
+        similar = difflib.get_close_matches(args[0], verbs, n=1)
+        hint = f" Did you mean {similar[0]!r}?" if similar else ""
+        raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the verbs in sections, with their whole short descriptions."""
+        for title, verbs in _SECTIONS.items():
+            rows = []
+            for name in verbs:
+                verb = self.get_command(ctx, name)
+                rows.append((name.ljust(max(map(len, VERBS))), (verb and verb.short_help) or ""))
+            with formatter.section(title):
+                formatter.write_dl(rows)
+
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn its exceptions into one line on stderr and an exit code."""
+        try:
+            return self._invoke(ctx)
+        except click.ClickException as error:
+            show_error(error)
+            ctx.exit(error.exit_code)
+
+    def _invoke(self, ctx: click.Context) -> object:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # As on stderr: a letter that the locale cannot encode must not end the command.
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -88,14 +126,14 @@ class VerbGroup(click.Group):
                 context = click.Context(self._verb(ctx), ctx, ctx.invoked_subcommand)
                 raise click.UsageError(errors.show_controls(problem), context) from error
             if isinstance(error, errors.StoppedError):
-                _say(f"phrasescore: {problem}")
+                say(problem)
                 ctx.exit(128 + error.signal)
             raise click.ClickException(_one_line(problem)) from error
         except KeyboardInterrupt:
-            _say("phrasescore: interrupted")
+            say("interrupted")
             ctx.exit(INTERRUPTED)
         except EndedBySignal as ended:
-            _say(f"phrasescore: ended by {signal.Signals(ended.number).name}")
+            say(f"ended by {signal.Signals(ended.number).name}")
             ctx.exit(128 + ended.number)
         except BrokenPipeError:
             _discard_stdout()
@@ -152,17 +190,6 @@ def _discard_stdout() -> None:
     os.close(nowhere)
 
 
-class _StderrHandler(logging.Handler):
-    def emit(self, record: logging.LogRecord) -> None:
-        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        with show_progress.without_bars():
-            _say(f"phrasescore: {level}{self.format(record)}")
-
-
-def _say(line: str) -> None:
-    click.echo(errors.show_controls(line), err=True)
-
-
 @click.group(cls=VerbGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "--version", message="phrasescore %(version)s")
 @options.verbosity
@@ -170,10 +197,11 @@ def main() -> None:
     """Score phrase pairs and translations with neural networks, for Moses.
 
     The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
-    is written to stdout; progress and messages go to stderr.
+    is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows all
+    options of a command, and an example.
     """
 
 
 for _name in options.LOGGERS:
     logging.getLogger(_name).setLevel(logging.INFO)
-    logging.getLogger(_name).addHandler(_StderrHandler())
+    logging.getLogger(_name).addHandler(StderrHandler())

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count
@@ -16,7 +16,7 @@ from phrasescore.settings.estimation import Estimating
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb("Build a phrase-based system from parallel text", "build train.fr train.en -o system")
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @heading("Output")
@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 @options.file("--lm", "Use this n-gram model instead of one of TARGET; it is not copied.")
 @options.files("--lm-text lm_texts", "More text in the target language, for a second n-gram model.")
 @options.of(Building, tokenize={"multiple": False, "nargs": 2})
-@heading("Speed")
+@heading("Devices and speed")
 @options.option(
     "--workers",
     "Number of threads or processes.",
@@ -47,6 +47,7 @@ def build(source: str, target: str, output: str, **given: Any) -> None:
     done = run(source, target, output, **grouped(run, given), progress=show_progress)
     pairs = format_count(done.pairs, "phrase pairs")
     _logger.info("%s: %s, %s", output, format_count(done.sentences, "sentence pairs"), pairs)
+    next_step.suggest()
 
 
 def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
@@ -57,7 +58,7 @@ def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> 
         raise click.BadParameter(problem, param=param) from None
 
 
-@options.verb()
+@options.verb("Estimate an n-gram language model", "build-lm train.en -o lm.en.arpa.gz")
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @options.of(
     Estimating, prune={"type": str, "multiple": False, "default": None, "callback": _numbers}
@@ -75,3 +76,4 @@ def build_lm(texts: tuple[str, ...], output: str, **given: Any) -> None:
     done = run(texts, output, **grouped(run, given), progress=show_progress)
     ngrams = ", ".join(f"{count:,} {n}-grams" for n, count in enumerate(done.ngrams, start=1))
     _logger.info("build-lm: %s; %s", format_count(done.lines, "lines"), ngrams)
+    next_step.suggest()

@@ -1,13 +1,14 @@
 """``phrasescore experiment`` and ``init``: a table of systems, trained, tuned and measured."""
 
+import os
 from functools import partial
 from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
-from phrasescore.errors import show_controls
 from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
 
@@ -15,7 +16,9 @@ _OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
 
 
-@options.verb()
+@options.verb(
+    "Train, tune and compare systems in one table", "experiment experiment.toml -o results"
+)
 @options.argument("config", metavar="CONFIG")
 @heading("Output")
 @options.file(
@@ -53,7 +56,7 @@ def experiment(
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
     from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
-    from phrasescore.workflows.experiment.table import to_text
+    from phrasescore.workflows.experiment.table import REPORT, to_text
 
     if export:
         options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "cannot be used with --export")
@@ -70,13 +73,20 @@ def experiment(
             (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
             for number, step in enumerate(plan_experiment(config, output), start=1)
         ]
-        click.echo(show_controls("\n".join(text_table(rows, "rl"))))
+        print_text("\n".join(text_table(rows, "rl")))
     else:
         table = run_experiment(config, output, command=options.typed_command())
-        click.echo(show_controls(to_text(table)), nl=False)
+        best = table.best
+        print_text(to_text(table), bold=() if best is None else {best + 1})
+        row = table.rows[best or 0]
+        next_step.suggest(output=os.path.join(output, REPORT, "index.html"), row=row)
 
 
-@options.verb()
+@options.verb(
+    "Plan an experiment for a system and its texts",
+    "init system/moses.ini --train train.fr train.en --dev dev.fr dev.en --test test.fr test.en "
+    "-o experiment.toml",
+)
 @options.argument("moses_ini", metavar="MOSES_INI")
 @heading("Input")
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
@@ -86,7 +96,7 @@ def experiment(
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
 def init(moses_ini: str, output: str, **given: Any) -> None:
-    """Write CONFIG, a file for ``experiment``, for the system MOSES_INI and parallel text.
+    """Write CONFIG, the file of an experiment, for the system MOSES_INI and parallel text.
 
     Rows and networks are chosen by the amount of text and the time. All files are checked, and the
     search is measured. The expected time of each step is printed.
@@ -99,4 +109,5 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
-    click.echo(show_controls("\n".join(lines)))
+    print_text("\n".join(lines))
+    next_step.suggest()

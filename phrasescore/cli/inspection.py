@@ -2,19 +2,17 @@
 
 from typing import Any
 
-import click
-
 from phrasescore.cli import options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
-from phrasescore.errors import show_controls
 
 
 def _print(found: Any, report_format: str) -> None:
-    click.echo(show_controls(found.to_json() if report_format == "json" else found.to_text()))
+    print_text(found.to_json() if report_format == "json" else found.to_text())
 
 
-@options.verb()
+@options.verb("Show what works on this machine, and what is missing", "doctor")
 @options.report_format
 def doctor(report_format: str) -> None:
     """Show what phrasescore can use on this machine, and how to install what is missing.
@@ -27,7 +25,7 @@ def doctor(report_format: str) -> None:
     _print(run(), report_format)
 
 
-@options.verb()
+@options.verb("List the features and metrics, also of plug-ins", "features")
 @options.report_format
 def features(report_format: str) -> None:
     """List the features for --feature and the metrics for --metric.
@@ -40,9 +38,9 @@ def features(report_format: str) -> None:
     _print(list_features(), report_format)
 
 
-@options.verb()
+@options.verb("Show the content of a model or a phrase table", "show phrase-table.gz --model model")
 @options.argument("path", metavar="MODEL|TABLE")
-@heading("Networks and features")
+@heading("Input")
 @options.file("--model", "Report how much of TABLE this model's shortlists cover.", "MODEL")
 @options.report_format
 def show(path: str, model: str | None, report_format: str) -> None:

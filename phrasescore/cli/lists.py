@@ -3,7 +3,7 @@
 import logging
 from typing import Any
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.declaration import grouped
@@ -12,9 +12,11 @@ from phrasescore.settings.tuning import Reranking
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb(
+    "Merge the n-best lists of several systems", "combine nbest.gz nbest.other.gz -o nbest.all.gz"
+)
 @options.argument("lists", metavar="NBEST...", nargs=-1, required=True)
-@heading("Method")
+@heading("Votes")
 @options.flag(
     "--votes",
     "Add the features Votes0, the number of files that contain a hypothesis, and NgramVotes1 to "
@@ -36,17 +38,24 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     for path, name, count in zip(lists, done.features, done.hypotheses, strict=True):
         _logger.info("%s: %s hypotheses of %s", name, f"{count:,}", path)
     if done.filled:
-        _logger.info("features filled in where they were missing: %s", ", ".join(done.filled))
+        _logger.info(
+            "hypotheses that lack these features got the decoder's values: %s",
+            ", ".join(done.filled),
+        )
     if done.left_out:
-        text = "features omitted, as the first file lacks them: %s; rescore adds them to all files"
+        text = "left out, because the first file lacks them: %s; rescore adds them to all files"
         _logger.info(text, ", ".join(done.left_out))
+    next_step.suggest()
 
 
-@options.verb()
+@options.verb(
+    "Write the best hypothesis of each n-best list",
+    "rerank nbest.new.gz --weights weights -o translations.en",
+)
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
-@heading("Method")
+@heading("Order of the hypotheses")
 @options.file(
     "--weights",
     "Order by the weighted sum of the features, with the weights in this file: 'Name= value' "
@@ -67,4 +76,5 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:
-        _logger.info("features without weights: %s", ", ".join(done.unweighted))
+        _logger.info("ignored features, which have no weight: %s", ", ".join(done.unweighted))
+    next_step.suggest()

@@ -3,20 +3,29 @@
 import logging
 import os
 import sys
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
 from phrasescore.arguments import ModelFormat
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading, names_of
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.kinds import KINDS
-from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
+from phrasescore.settings.kinds import KINDS, get_kind
+from phrasescore.settings.training import (
+    ListTraining,
+    NewNetwork,
+    Shortlists,
+    TrainingChanges,
+    UnfinishedRun,
+)
+
+if TYPE_CHECKING:
+    from phrasescore.models.checkpoint import TrainingRecord
 
 _logger = logging.getLogger(__name__)
 
@@ -29,12 +38,20 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
 
-@options.verb()
+@options.verb(
+    "Train a network on text or on a phrase table",
+    "train lstm train.fr train.en --minutes 60 -o model",
+)
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
-@options.of(NewNetwork, preset={"type": click.Choice(preset_names())})
+@options.of(
+    NewNetwork,
+    without=names_of(TrainingChanges),
+    preset={"type": click.Choice(preset_names())},
+)
+@options.of(TrainingChanges)
 @heading("Input")
 @options.file(
     "--alignments", "For the kind joint: the word alignments of the text, such as 0-0 1-2."
@@ -55,7 +72,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)
 @options.of(UnfinishedRun)
-@heading("Speed")
+@heading("Devices and speed")
 @options.option(
     "--processes",
     "Distribute each batch over this number of processes.",
@@ -114,7 +131,7 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
         if is_first:
             raise
         ctx.exit(1)
-    _logger.info("%s: %s", given["output"], done.record.summary())
+    _finish(given["kind"], given["output"], done.record, num_inputs=len(given["inputs"]))
 
 
 def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -129,10 +146,26 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
             flag = {"model": "from"}.get(name, name)
             raise click.UsageError(f"--objective xbleu requires --{flag}")
     done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
-    _logger.info("%s: %s", given["output"], done.record.summary())
+    _finish(given["kind"], given["output"], done.record, num_inputs=1)
 
 
-@options.verb()
+def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
+    """Log why training ended, what the network promises, and the next step."""
+    from phrasescore.report.verdict import judge
+
+    network = get_kind(kind)
+    is_of_table = network.scores_phrases and num_inputs == 1
+    _logger.info("%s: %s", model, record.summary())
+    has_pieces = os.path.exists(os.path.join(model, "target.spm"))
+    for found in judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces):
+        _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
+    next_step.suggest(is_of_table=is_of_table)
+
+
+@options.verb(
+    "Write a cslm or joint model for the search of Moses",
+    "export cslm -o cslm.nplm --moses-ini moses.ini --moses-ini-out moses.cslm.ini",
+)
 @options.argument("model", metavar="MODEL")
 @heading("Output")
 @options.choice(
@@ -159,3 +192,4 @@ def export(model: str, output: str, **given: Any) -> None:
     kind = f"{done.kind} {done.name}" if done.name else done.kind
     size = f"{done.num_bytes_in_moses / 1e6:,.0f} MB in Moses"
     _logger.info("%s: order %d, %s words; %s", kind, done.order, f"{done.input_words:,}", size)
+    next_step.suggest()

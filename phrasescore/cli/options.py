@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import sys
+import textwrap
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeVar, get_args
 
@@ -12,27 +13,37 @@ import click
 from click.core import ParameterSource
 
 from phrasescore.arguments import ReportFormat
+from phrasescore.cli.progress import show_progress
 from phrasescore.settings.declaration import Setting, Settings, settings_of
 
 LOGGERS = ("phrasescore", "moses_integration", "tuning")  # the packages whose messages are shown
 
 Subject = Literal[
     "Input",
-    "Networks and features",
-    "CTranslate2",
     "Training",
     "Training for BLEU",
-    "Search",
-    "Cube pruning",
-    "Samples",
-    "New phrase pairs",
-    "Method",
+    "Alignment and phrases",
+    "N-grams",
+    "Time",
+    "Votes",
+    "Order of the hypotheses",
+    "Metrics and tests",
+    "Selection",
+    "Segments",
+    "Tuning",
     "MERT",
     "Rounds with a decoder",
+    "Search",
+    "Cube pruning",
+    "Networks and features",
+    "Samples",
+    "New phrase pairs",
+    "Content of the page",
     "Output",
     "Server",
+    "CTranslate2",
+    "Devices and speed",
     "Long runs",
-    "Speed",
     "Messages and help",
 ]
 SUBJECTS: tuple[Subject, ...] = get_args(Subject)  # in the order of every help text
@@ -43,6 +54,7 @@ Decorator = Callable[[Any], Any]  # a decorator for a command's function
 FILE_NAME = click.Path(readable=False)
 
 _Kind = TypeVar("_Kind", bound=Settings)
+_LONGEST = 60  # characters of all choices of an option, which stand in one line of the help
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
 
 
@@ -52,10 +64,41 @@ class SubjectOption(click.Option):
     def __init__(self, *args: Any, subject: Subject | None = None, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.subject = subject
+        if isinstance(self.type, click.Choice) and len("|".join(self.type.choices)) > _LONGEST:
+            self.metavar = "NAME"
+            self.help = f"{self.help} NAME is {_or(self.type.choices)}."
+
+    def get_help_extra(self, ctx: click.Context) -> Any:
+        """Return the default and the range in plain words."""
+        extra = super().get_help_extra(ctx)
+        if isinstance(self.show_default, str):
+            extra["default"] = self.show_default
+        if "range" in extra and isinstance(self.type, click.IntRange | click.FloatRange):
+            low, high, is_open = self.type.min, self.type.max, self.type.min_open
+            if high is not None:
+                extra["range"] = f"above {low}, up to {high}" if is_open else f"{low} to {high}"
+            elif low in (0, 1):  # as the names of the values say
+                del extra["range"]
+            else:
+                extra["range"] = f"at least {low}"
+        return extra
 
 
 class Verb(click.Command):
-    """A command whose help has a section for each subject, in the order of `SUBJECTS`."""
+    """A command whose help has a section for each subject, in the order of `SUBJECTS`.
+
+    :ivar example: a command line at the end of the help, without ``phrasescore``.
+    """
+
+    def __init__(self, *args: Any, example: str = "", **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self.example = example
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command; without bars if it writes data to the terminal."""
+        to_terminal = sys.stdout is not None and sys.stdout.isatty()
+        show_progress.no_bars = to_terminal and ctx.params.get("output") == "-"
+        return super().invoke(ctx)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section per subject; click's own ``--help`` is in the last one."""
@@ -64,16 +107,36 @@ class Verb(click.Command):
             record = param.get_help_record(ctx)
             if record is not None and isinstance(param, click.Option):
                 subject = param.subject if isinstance(param, SubjectOption) else None
-                sections[subject or SUBJECTS[-1]].append(record)
+                section = sections[subject or SUBJECTS[-1]]
+                section.insert(0 if param.name == "output" else len(section), record)
         for subject, records in sections.items():
             if records:
                 with formatter.section(subject):
                     formatter.write_dl(records)
 
+    def format_epilog(
+        self,
+        ctx: click.Context,  # noqa: ARG002
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the example, in lines that the shell joins."""
+        if self.example:
+            # A line does not end between an option and its value.
+            parts = re.split(" (?=-)", f"phrasescore {self.example}")
+            text = " ".join(part.replace(" ", "\xa0") for part in parts)
+            lines = textwrap.wrap(text, formatter.width - 6, break_on_hyphens=False)
+            with formatter.section("Example"):
+                formatter.write_text("\b\n" + " \\\n  ".join(lines).replace("\xa0", " "))
 
-def verb(kind: type[Verb] = Verb) -> Decorator:
-    """Return a decorator that makes a function a command, with the options of every command."""
-    return lambda function: click.command(cls=kind)(verbosity(function))
+
+def verb(short_help: str, example: str, kind: type[Verb] = Verb) -> Decorator:
+    """Return a decorator that makes a function a command, with the options of every command.
+
+    :param short_help: the description in the list of all commands, at most 60 characters.
+    :param example: a command line, without ``phrasescore``.
+    """
+    command = click.command(cls=kind, short_help=short_help, example=example)
+    return lambda function: command(verbosity(function))
 
 
 def heading(subject: Subject) -> Decorator:
@@ -204,6 +267,10 @@ def _option_of(setting: Setting, changes: dict[str, Any]) -> Decorator:
     )
 
 
+def _or(names: Sequence[str]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
+
+
 def _type_of(setting: Setting) -> Any:
     if setting.choices:
         return click.Choice(setting.choices)
@@ -288,7 +355,7 @@ def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None
 
 output = file(
     "-o --output",
-    "The output file, written atomically; it is compressed if its name ends in .gz.",
+    "The file to write. It appears when it is complete, and is compressed if its name ends in .gz.",
     default="-",
     show_default="stdout",
     subject="Output",

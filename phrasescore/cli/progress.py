@@ -1,17 +1,18 @@
 """Show progress on stderr: a bar on a terminal, or log lines, and a summary at the end."""
 
 import logging
+import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TextIO
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TextIO
 
 from phrasescore.progress import Progress, format_count, format_duration
 
 if TYPE_CHECKING:
-    from tqdm import tqdm
+    from phrasescore.cli.bar import Bar
 
 _logger = logging.getLogger(__name__)
 
@@ -19,17 +20,54 @@ _logger = logging.getLogger(__name__)
 LOG_AT = (10.0, 30.0, 60.0)
 LAST_INTERVAL = 60.0
 
-# The format of a bar: the most important parts come first, as the end may be cut off.
-_BAR = (
-    "{desc}: {percentage:3.0f}%, {remaining} left |{bar}| {n_fmt} [{elapsed}, {rate_fmt}{postfix}]"
-)
+_BURST = 2.0  # seconds in which the items of the first result are counted
+_PAUSE = 1.0  # seconds without progress, after which the next item begins a new result
+
+
+class Pace:
+    """Estimates how fast a number has grown lately, per second.
+
+    The time until the first result is not counted, as it includes loading models and compiling.
+    After that, the rate is that of the recent half of the time. A result may be many items, which
+    are counted one by one within a moment: the first of them says nothing about the speed.
+    """
+
+    def __init__(self) -> None:
+        self.rate: float | None = None
+        self._first = 0.0  # the time of the first growth
+        self._last = (0.0, 0.0)  # time and value
+        # Times and values, from the start of the window.
+        self._marks: list[tuple[float, float]] = []
+
+    def add(self, now: float, value: float) -> None:
+        """Add the value at a time in seconds from the start."""
+        last = self._last
+        if value <= last[1]:
+            return
+        self._last = point = now, value
+        if not self._marks:
+            self._first = now
+        if now <= 1.1 * self._first + _BURST:  # the other items of the first result
+            self._marks = [point]
+            return
+        if now - last[0] > _PAUSE:
+            point = last  # the end of the previous result
+        if point[0] - self._marks[-1][0] > (0 if point is last else now / 20):
+            self._marks.append(point)
+        while len(self._marks) > 2 and self._marks[1][0] <= now / 2:
+            del self._marks[0]
+        start, base = self._marks[0]
+        if point[0] > start:
+            self.rate = (point[1] - base) / (point[0] - start)
 
 
 @dataclass
 class _ShownTask:
     start: float
-    next_line: float  # seconds from the start to the next log line
-    bar: "tqdm[Any] | None"
+    bar: "Bar | None"
+    next_line: float = LOG_AT[0]  # seconds from the start to the next log line
+    items: Pace = field(default_factory=Pace)
+    share: Pace = field(default_factory=Pace)
 
 
 class ProgressDisplay:
@@ -39,6 +77,7 @@ class ProgressDisplay:
     Nothing is shown if the log level is above INFO (``--quiet``).
 
     :param stream: the stream that bars are drawn on; None for stderr.
+    :ivar no_bars: whether to log lines even on a terminal, as the data go there, too.
     """
 
     def __init__(
@@ -47,6 +86,7 @@ class ProgressDisplay:
         self._stream = stream
         self._clock = clock
         self._tasks: dict[str, _ShownTask] = {}
+        self.no_bars = False
 
     def __call__(self, now: Progress) -> None:
         """Update the bar of a task, or log its progress from time to time."""
@@ -57,26 +97,26 @@ class ProgressDisplay:
         if now.finished:
             self._end(now.task)
             _logger.info("%s", _summary(now, elapsed))
-        elif task.bar is not None:
-            if now.share:
-                task.bar.total = max(now.done, round(now.done / now.share))
-            task.bar.bar_format = _BAR if task.bar.total else None
-            task.bar.set_postfix_str(now.note, refresh=False)
-            task.bar.update(now.done - task.bar.n)
+            return
+        share = _share(now)
+        task.items.add(elapsed, now.done)
+        task.share.add(elapsed, share or 0.0)
+        title = f"{now.task}: {_time(now, share, task, elapsed)}"
+        details = _details(now, task.items.rate)
+        if task.bar is not None:
+            task.bar.show(title, share, details)
         elif elapsed >= task.next_line:
             later = [at for at in LOG_AT if at > elapsed]
             task.next_line = later[0] if later else elapsed + LAST_INTERVAL
-            _logger.info("%s", _line(now, elapsed))
+            percentage = [] if share is None else [f"{int(100 * share)}%"]
+            _logger.info("%s", ", ".join([title, *percentage, *details]))
 
-    @contextmanager
-    def without_bars(self) -> Iterator[None]:
+    def without_bars(self) -> AbstractContextManager[None]:
         """Hide the bars while a message is written."""
-        bars = [task.bar for task in self._tasks.values() if task.bar is not None]
-        for bar in bars:
-            bar.clear()
-        yield
-        for bar in bars:
-            bar.refresh()
+        for task in self._tasks.values():
+            if task.bar is not None:
+                return task.bar.external_write_mode(task.bar.fp)
+        return nullcontext()
 
     def close(self) -> None:
         """Remove the bars of tasks that ended with an error."""
@@ -85,10 +125,15 @@ class ProgressDisplay:
 
     def _begin(self, now: Progress) -> _ShownTask:
         self._end(now.task)
+        stream = sys.stderr if self._stream is None else self._stream
+        # A dumb terminal cannot move the cursor.
+        has_bar = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
         bar = None
-        if _logger.isEnabledFor(logging.INFO) and sys.stderr is not None:
-            bar = _open_bar(now, sys.stderr if self._stream is None else self._stream)
-        task = self._tasks[now.task] = _ShownTask(self._clock(), LOG_AT[0], bar)
+        if has_bar and not self.no_bars and _logger.isEnabledFor(logging.INFO):
+            from phrasescore.cli.bar import Bar
+
+            bar = Bar(f"{now.task}: starting", stream)
+        task = self._tasks[now.task] = _ShownTask(self._clock(), bar)
         return task
 
     def _end(self, name: str) -> None:
@@ -97,47 +142,40 @@ class ProgressDisplay:
             task.bar.close()
 
 
-def _open_bar(now: Progress, stream: TextIO) -> "tqdm[Any] | None":
-    if not stream.isatty():
-        return None
-    from tqdm import tqdm
-
-    return tqdm(
-        desc=now.task,
-        total=now.total,
-        unit=f" {now.unit}",
-        file=stream,
-        leave=False,
-        bar_format=_BAR if now.total else None,
-        dynamic_ncols=True,
-    )
-
-
 show_progress = ProgressDisplay()  # the callback that every verb passes to its workflow
 
 
 def _summary(now: Progress, elapsed: float) -> str:
-    rate = f" ({_rate(now, elapsed)})" if now.done and elapsed > 0 else ""
+    rate = f" ({_rate(now.done / elapsed, now)})" if now.done and elapsed > 0 else ""
     return f"{now.task}: {format_count(now.done, now.unit)} in {elapsed:.1f} s{rate}"
 
 
-def _line(now: Progress, elapsed: float) -> str:
-    how_far = format_count(now.done, now.unit)
-    if now.total:
-        how_far = f"{now.done / now.total:.0%} of {format_count(now.total, now.unit)}"
-    elif now.share is not None:
-        how_far += f" ({now.share:.0%})"
-    parts = [how_far, _rate(now, elapsed), _time_left(now, elapsed), now.note]
-    return f"{now.task}: " + ", ".join(part for part in parts if part)
+def _share(now: Progress) -> float | None:
+    share = (now.skipped + now.done) / now.total if now.total else now.share
+    return None if share is None or share > 1 or not now.done else share
 
 
-def _rate(now: Progress, elapsed: float) -> str:
-    rate = now.done / elapsed
+def _time(now: Progress, share: float | None, task: _ShownTask, elapsed: float) -> str:
+    if not now.done:
+        return "starting"
+    if share is None:
+        return f"{format_duration(elapsed)} so far"
+    if share == 1:
+        return "finishing"
+    if task.share.rate is None:
+        return "measuring the speed"
+    return f"{format_duration((1 - share) / task.share.rate)} left"
+
+
+def _details(now: Progress, rate: float | None) -> list[str]:
+    """Return the details, of which the most important one comes first."""
+    done = now.skipped + now.done
+    if not done:
+        return [now.note] if now.note else []
+    unit = format_count(now.total or done, now.unit)
+    count = f"{done:,} of {unit}" if now.total else unit
+    return [count, *filter(None, now.note.split(", ")), *([_rate(rate, now)] if rate else [])]
+
+
+def _rate(rate: float, now: Progress) -> str:
     return f"{rate:,.0f} {now.unit}/s" if rate >= 10 else f"{rate:.2g} {now.unit}/s"
-
-
-def _time_left(now: Progress, elapsed: float) -> str:
-    share = now.done / now.total if now.total else now.share
-    if not share or share > 1:
-        return ""
-    return f"{format_duration(elapsed * (1 - share) / share)} left"

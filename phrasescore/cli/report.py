@@ -13,11 +13,12 @@ from phrasescore.settings.evaluation import Reporting
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb(
+    "Make a page about networks and translations", "report phrase-table.gz --model model -o page"
+)
 @options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
-@heading("Networks and features")
-@options.files("--model models", "A trained model.", "MODEL")
 @heading("Input")
+@options.files("--model models", "A trained model. May be repeated.", "MODEL")
 @options.file("--source", "Source sentences, one per line.")
 @options.references()
 @options.option(
@@ -36,7 +37,7 @@ _logger = logging.getLogger(__name__)
     "FOLDER",
 )
 @options.of(Reporting, without={"lines"})
-@heading("Output")
+@heading("Content of the page")
 @options.option(
     "--lines",
     "Show these lines of the source, from 1, instead of random lines.",

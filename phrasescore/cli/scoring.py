@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import columns, options
+from phrasescore.cli import columns, next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
@@ -15,7 +15,12 @@ from phrasescore.settings.scoring import Rescoring, TextScoring
 _logger = logging.getLogger(__name__)
 
 
-@options.verb(columns.OrderedColumns)
+@options.verb(
+    "Add scores of networks to a phrase table",
+    "annotate phrase-table.gz --model model -o phrase-table.new.gz --moses-ini moses.ini "
+    "--moses-ini-out moses.new.ini",
+    columns.OrderedColumns,
+)
 @options.argument("table", metavar="TABLE")
 @columns.models
 @columns.features
@@ -34,7 +39,8 @@ _logger = logging.getLogger(__name__)
 )
 @options.option(
     "--keep-others",
-    "With --for: also keep the other lines, with this probability in the new columns (1 is log 0).",
+    "With --for: also keep the other lines, with this probability in the new columns; 1 does not "
+    "change the model score.",
     type=float,
     metavar="VALUE",
 )
@@ -56,9 +62,14 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
         _logger.info("%s lines have a source that occurs in the texts", counts)
     for summary in done.columns:
         _logger.info("%s", summary)
+    next_step.suggest()
 
 
-@options.verb(columns.OrderedColumns)
+@options.verb(
+    "Add scores of networks to n-best lists",
+    "rescore nbest.gz --source dev.fr --model model -o nbest.new.gz",
+    columns.OrderedColumns,
+)
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
@@ -88,9 +99,14 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     done = run(nbest, source, specs, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
+    next_step.suggest()
 
 
-@options.verb(columns.OrderedColumns)
+@options.verb(
+    "Score sentences and their translations",
+    "score test.fr test.en --model model -o scores.tsv",
+    columns.OrderedColumns,
+)
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @columns.models
@@ -117,3 +133,4 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **given:
     done = run(source, target, specs, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
+    next_step.suggest()

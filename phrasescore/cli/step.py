@@ -41,6 +41,8 @@ class _Sender(logging.Handler):
 
 
 if __name__ == "__main__":
+    # The experiment itself takes the next step.
+    logging.getLogger("phrasescore.cli.next_step").setLevel(logging.WARNING)
     sender = _Sender()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(sender)

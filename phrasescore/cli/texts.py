@@ -6,10 +6,10 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import options
+from phrasescore.cli import next_step, options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
-from phrasescore.errors import show_controls
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Evaluating, Selecting
@@ -17,7 +17,10 @@ from phrasescore.settings.evaluation import Evaluating, Selecting
 _logger = logging.getLogger(__name__)
 
 
-@options.verb()
+@options.verb(
+    "Measure BLEU and other metrics, and compare systems",
+    "evaluate baseline.en translations.en --references test.en --paired bootstrap",
+)
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
 @options.references(required=True)
@@ -41,11 +44,14 @@ def evaluate(**given: Any) -> None:
     from phrasescore.workflows.evaluate import evaluate as run
 
     run(**grouped(run, given), progress=show_progress)
+    next_step.suggest()
 
 
-@options.verb()
+@options.verb(
+    "Measure the perplexity of text", "perplexity test.en --model cslm --lm lm.en.arpa.gz"
+)
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
-@heading("Networks and features")
+@heading("Input")
 @options.file("--model", "A trained language model (kind cslm).", "MODEL")
 @options.file(
     "--lm",
@@ -77,13 +83,17 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     if report_format == "json":
         click.echo(json.dumps([text.to_dict() for text in figures], indent=1))
     else:
-        click.echo(show_controls("\n\n".join(text.to_text() for text in figures)))
+        print_text("\n\n".join(text.to_text() for text in figures))
 
 
-@options.verb()
+@options.verb(
+    "Select the text that is most similar to a domain",
+    "select general.fr general.en --in-domain domain.fr.arpa --general general.fr.arpa "
+    "--share 0.2 -o selected.fr --target-output selected.en",
+)
 @options.argument("text", metavar="TEXT")
 @options.argument("target", metavar="[TARGET]", required=False)
-@heading("Networks and features")
+@heading("Input")
 @options.file("--in-domain", "An n-gram model of in-domain text.", "LM")
 @options.file("--general", "An n-gram model of general text, such as TEXT.", "LM")
 @options.file(
@@ -110,5 +120,6 @@ def select(text: str, output: str, **given: Any) -> None:
     done = run(text, output, **grouped(run, given), progress=show_progress)
     kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
     if done.highest_difference is not None:
-        kept += f"; differences up to {done.highest_difference:.4f}"
+        kept += f", whose cross-entropy differences are at most {done.highest_difference:.4f}"
     _logger.info("%s", kept)
+    next_step.suggest()

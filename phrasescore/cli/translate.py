@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import columns, options
+from phrasescore.cli import columns, next_step, options
 from phrasescore.cli.options import FILE_NAME, heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
@@ -13,6 +13,7 @@ from phrasescore.foreign import ForeignText
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Augmenting, BeamSearch, Generating, Segmenting
+from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
@@ -34,7 +35,10 @@ _nbest = options.option(
 )
 
 
-@options.verb()
+@options.verb(
+    "Translate with the model in a moses.ini",
+    "decode test.fr --config moses.ini -o translations.en",
+)
 @options.argument("source", metavar="SOURCE")
 @heading("Input")
 @options.file(
@@ -47,8 +51,19 @@ _nbest = options.option(
     "--weights",
     "A file of weights instead of the weights in moses.ini: 'Name= value' lines, or a moses.ini.",
 )
+@heading("Search")
+@options.choice(
+    "--decoder",
+    "The decoder: the search of this package, or Moses itself.",
+    ("embedded", "moses"),
+    default="embedded",
+)
+@options.file(
+    "--moses-bin", "For --decoder moses: the folder that contains Moses' programs.", "DIR"
+)
 @options.of(
     SearchSettings,
+    without=names_of(FeedForwardScoring),
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
     models={"type": FILE_NAME},
 )
@@ -60,21 +75,12 @@ _nbest = options.option(
     metavar="NAME=VALUE",
     callback=options.numbers_by_name("NAME=VALUE, each name once", above=float("-inf")),
 )
+@options.of(FeedForwardScoring)
 @heading("Output")
 @_nbest
 @options.flag("--distinct", "For --nbest: write only distinct translations.")
 @options.flag("--alignment", "For --nbest: write word alignments.")
 @options.flag("--segmentation", "For --nbest: write the phrases of each hypothesis.")
-@heading("Search")
-@options.choice(
-    "--decoder",
-    "The decoder: the search of this package, or Moses itself.",
-    ("embedded", "moses"),
-    default="embedded",
-)
-@options.file(
-    "--moses-bin", "For --decoder moses: the folder that contains Moses' programs.", "DIR"
-)
 @options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
 @options.output
 def decode(**given: Any) -> None:
@@ -94,9 +100,12 @@ def decode(**given: Any) -> None:
         raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     search = take(SearchSettings, given)
     run(**given, search=search, engine=engine, progress=show_progress)
+    next_step.suggest()
 
 
-@options.verb()
+@options.verb(
+    "Translate with a tuned system of an experiment", "translate system.toml news.fr -o news.en"
+)
 @options.argument("system", metavar="SYSTEM")
 @options.argument("source", metavar="[TEXT]", default="-", required=False)
 @heading("Input")
@@ -128,9 +137,10 @@ def translate(**given: Any) -> None:
 
     compute = take(Compute, given)
     run(**given, compute=compute, progress=show_progress)
+    next_step.suggest()
 
 
-@options.verb()
+@options.verb("Translate over HTTP, with a page for the browser", "serve system.toml --port 8080")
 @options.argument("system", metavar="SYSTEM")
 @options.of(Serving)
 @options.of(Compute, only=("workers", "device"))
@@ -146,7 +156,10 @@ def serve(system: str, **given: Any) -> None:
     run(system, **grouped(run, given))
 
 
-@options.verb()
+@options.verb(
+    "Translate with a network, or extend a phrase table",
+    "generate model test.fr -o translations.en",
+)
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)
@@ -189,6 +202,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
         options.refuse_others(ctx, {*_FOREIGN, "ctranslate2"}, "cannot be used with --ctranslate2")
         own = grouped(generate_foreign, only(given, _FOREIGN))
         generate_foreign(**own, text=text, progress=show_progress)
+        next_step.suggest()
         return
     columns.refuse_foreign_text(ctx, "truecase_model")
     if given["augment"] is None:
@@ -196,6 +210,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
 
         options.refuse_others(ctx, {*_TRANSLATING, "augment"}, "can only be used with --augment")
         run(**grouped(run, only(given, _TRANSLATING)), progress=show_progress)
+        next_step.suggest()
         return
     from phrasescore.workflows.augment import augment
 
@@ -203,11 +218,15 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     own = grouped(augment, only(given, _AUGMENTING))
     done = augment(given["augment"], **own, progress=show_progress)
     _logger.info("%s", done.summary())
+    next_step.suggest()
 
 
-@options.verb()
+@options.verb(
+    "Translate long sentences in segments, with a network",
+    "segment test.fr --model model --reverse-model reverse-model -o translations.en",
+)
 @options.argument("source", metavar="SOURCE")
-@heading("Networks and features")
+@heading("Input")
 @options.file("--model", "The trained model that translates segments.", "FORWARD", required=True)
 @options.file(
     "--reverse-model",
@@ -231,3 +250,4 @@ def segment(source: str, model: str, output: str, **given: Any) -> None:
 
     done = run(source, model, output, **grouped(run, given), progress=show_progress)
     _logger.info("segment: %s", done.work.summary())
+    next_step.suggest()

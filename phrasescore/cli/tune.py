@@ -6,10 +6,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from phrasescore.cli import columns, options
+from phrasescore.cli import columns, next_step, options
 from phrasescore.cli.options import heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
+from phrasescore.features import rescore_options
 from phrasescore.foreign import ForeignText
 from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
@@ -27,38 +28,25 @@ _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
 _OF_ROUNDS = _SHARED | {"folder", "resume"}
 
 
-@options.verb()
+@options.verb(
+    "Find the feature weights with the highest BLEU",
+    "tune nbest.new.gz --references dev.en --weights moses.ini -o weights",
+)
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
 @options.references("--references --refs")
-@options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
-@options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
     "--weights start",
     "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
     "without a weight start at 0.",
 )
+@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
+@options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
+@options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(
     "--ifile",
     "Start weights in the format of Moses' mert (init.opt): numbers in the order of --features.",
 )
-@options.of(
-    tuning.TuningMethod,
-    metrics={
-        "multiple": True,
-        "callback": options.numbers_by_name(
-            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
-        ),
-        "show_default": METRICS[0],
-    },
-)
-@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
-@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
-@options.of(tuning.TuningFiles)
-@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
-@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
-@options.of(Compute, without=["precision"])
-@options.output
 @heading("Rounds with a decoder")
 @options.option(
     "--decoder",
@@ -74,13 +62,23 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
     default="",
     show_default=False,
 )
-@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
 @options.file(
     "--working-dir folder",
     "The folder for lists, logs, the state of the run and the best moses.ini.",
     "DIR",
     default="mert-work",
 )
+@options.of(
+    tuning.TuningMethod,
+    metrics={
+        "multiple": True,
+        "callback": options.numbers_by_name(
+            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
+        ),
+        "show_default": METRICS[0],
+    },
+)
+@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
 @heading("Networks and features")
 @options.files(
     "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
@@ -117,6 +115,12 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
     metavar="NAME[@N]",
     callback=columns.check_features,
 )
+@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
+@options.of(tuning.TuningFiles)
+@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
+@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
+@options.of(Compute, without=["precision"])
+@options.output
 @heading("Long runs")
 @options.flag("--resume --continue resume", "Continue the run in --working-dir.")
 @click.pass_context
@@ -125,8 +129,8 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
     The lists of several files are pooled. The new weights are never worse on the lists than the
     start weights. They are written as 'Name= value' lines, which rerank and Moses' tools read. With
-    --decoder, the lists are made in rounds, as mert-moses.pl does. The last line on stderr shows
-    the BLEU of the new weights.
+    --decoder, the lists are made in rounds, as mert-moses.pl does. BLEU before and after tuning is
+    on stderr.
 
     Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE only writes a moses.ini with
     the weights from the first file.
@@ -136,12 +140,14 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         from phrasescore.workflows.tune.lists import merge_weights
 
         merge_weights(given["start"], given["moses_ini"], given["moses_ini_out"])
+        next_step.suggest(names=(), rescore_options=())
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
         own = _OF_LISTS | names_of(tuning.ListTuning, tuning.ListTuningFiles) | {"threads"}
         options.refuse_others(ctx, own | {"device"}, "can only be used with --decoder")
-        tune_lists(**grouped(tune_lists, only(given, own)), progress=show_progress)
+        done = tune_lists(**grouped(tune_lists, only(given, own)), progress=show_progress)
+        next_step.suggest(names=done.weights.keys(), rescore_options=())
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
@@ -155,12 +161,16 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
             for name, kind in added.items()
             for value in given[name]
         ]
+        added_columns = columns.with_foreign_text(ctx, specs, take(ForeignText, given))
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
             **grouped(tune_with_decoder, only(given, own)),
-            columns=columns.with_foreign_text(ctx, specs, take(ForeignText, given)),
+            columns=added_columns,
             progress=show_progress,
         )
+        scoring = {"unnormalized": given["unnormalized"]}
+        words = rescore_options(added_columns, given["backoff_lm"], **scoring)
+        next_step.suggest(rescore_options=words)
 
 
 def _only_merges(ctx: click.Context) -> bool:

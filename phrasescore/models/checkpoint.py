@@ -140,7 +140,15 @@ class TrainingRecord:
         ]
         if self.fine_tuning is not None:
             best.append(f"{self.curve[0].quality()} before")
-        return "; ".join([f"stopped by {self.stopped_by}", *best])
+        return "; ".join([stop_text(self.stopped_by), *best])
+
+
+def stop_text(stopped_by: str) -> str:
+    """Return why training ended, from `TrainingRecord.stopped_by`."""
+    if stopped_by == "patience":
+        return "the held-out quality no longer improved (patience)"
+    limits = {"minutes": "time limit", "updates": "limit of updates", "epochs": "limit of epochs"}
+    return f"{limits[stopped_by]} reached" if stopped_by in limits else f"stopped by {stopped_by}"
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.io.text_table import text_table
-from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint, stop_text
 from phrasescore.vocabulary import Vocabulary
 
 _MAX_POINTS = 20  # maximum number of evenly spaced curve points in the text
@@ -40,32 +40,42 @@ class ModelReport:
 
     def summary(self) -> str:
         """Format the rows about the network and its quality, without a newline at the end."""
-        rows = [*self._network_rows(), ("quality", self.checkpoint.record.summary())]
-        return "\n".join(text_table(rows, "l"))
+        network, data = self._network_rows()
+        quality = ("quality", self.checkpoint.record.summary())
+        return "\n".join(text_table([*network, *data, quality], "l"))
 
-    def _network_rows(self) -> list[tuple[str, str]]:
+    def _network_rows(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
         kind, *data = _data_rows(self.checkpoint)
         return [
             ("model", self.path),
             kind,
             ("sizes", _settings(dataclasses.asdict(self.checkpoint.config.model))),
             ("parameters", f"{self.checkpoint.num_parameters:,}"),
-            *data,
-        ]
+        ], data
 
     def to_text(self) -> str:
         """Format the report as text, without a newline at the end."""
         model, record = self.checkpoint, self.checkpoint.record
-        rows = [
+        groups = (
             *self._network_rows(),
-            *_fine_tuning_rows(model),
-            ("trained", _trained(model)),
-            ("settings", _settings(dataclasses.asdict(model.config.training))),
-            ("data", record.data_fingerprint),
-            ("fingerprint", model.fingerprint),
-            ("written by", f"phrasescore {model.library_version}"),
-        ]
-        return "\n".join([*text_table(rows, "l"), *curve_lines(record.curve, record.best_update)])
+            [
+                *_fine_tuning_rows(model),
+                ("trained", _trained(model)),
+                ("settings", _settings(dataclasses.asdict(model.config.training))),
+            ],
+            [
+                ("data", record.data_fingerprint),
+                ("fingerprint", model.fingerprint),
+                ("written by", f"phrasescore {model.library_version}"),
+            ],
+        )
+        width = max(len(name) for group in groups for name, _ in group)
+        tables = (
+            text_table([(name.ljust(width), text) for name, text in group], "l", wrap=True)
+            for group in groups
+        )
+        parts = (*tables, curve_lines(record.curve, record.best_update)[1:])
+        return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     __repr__ = to_text
 
@@ -154,7 +164,7 @@ def _measure(point: CurvePoint) -> float | None:
 
 
 def _settings(values: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {value}" for name, value in values.items())
+    return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
 def _shortlist(side: str, vocabulary: Vocabulary, coverage: float, origin: str) -> str:
@@ -168,5 +178,5 @@ def _trained(model: Checkpoint) -> str:
     record = model.record
     return (
         f"{record.updates:,} updates, {record.epochs:.2f} epochs, {record.minutes:.1f} minutes on "
-        f"{record.device}, seed {record.seed}; stopped by {record.stopped_by}"
+        f"{record.device}, seed {record.seed}; {stop_text(record.stopped_by)}"
     )

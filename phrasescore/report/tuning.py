@@ -109,10 +109,12 @@ class TuneReport:
         head = f"{self.method}, seed {self.seed}: {self.last_line()}"
         yield [head, lists, *self.notes, *self.warnings]
         if self.rounds:
-            rows = [["round", self.metric, "decoded", "hypotheses", "new"]]
+            rows = [["round", self.metric, "decoded", "hypotheses", "new", ""]]
+            best = max(self.rounds, key=lambda row: row.score)  # the earliest on ties
             for row in self.rounds:
-                cells = [f"{row.score:.2f}", f"{row.decoded:.2f}"]
-                rows.append([str(row.round), *cells, f"{row.hypotheses:,}", f"{row.new:,}"])
+                cells = [f"{row.score:.2f}", f"{row.decoded:.2f}", f"{row.hypotheses:,}"]
+                mark = "best" if row is best else ""
+                rows.append([str(row.round), *cells, f"{row.new:,}", mark])
             yield [*text_table(rows, indent="  "), f"  ended: {self.ended or 'stopped'}"]
         yield self._feature_table()
         if self.replicas:

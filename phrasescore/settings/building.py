@@ -43,7 +43,7 @@ class TextPreparation(Settings, heading="Input"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Building(TextPreparation, heading="Method"):
+class Building(TextPreparation, heading="Alignment and phrases"):
     """Settings of `build`, which builds a phrase-based system."""
 
     aligner: AlignerName | None = optional(

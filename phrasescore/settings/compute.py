@@ -15,7 +15,7 @@ _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compute(Settings, heading="Speed"):
+class Compute(Settings, heading="Devices and speed"):
     """Where and how networks compute; only precision and device change the values."""
 
     precision: PrecisionName = option(

@@ -309,7 +309,10 @@ def fine_tuning_settings(
 def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Config:
     for name, value in limits.items():
         if value is not None:
-            config = config.override([f"training.{name}={value}"], path=flag(name))
+            try:
+                config = config.override([f"training.{name}={value}"])
+            except ConfigError as error:  # name the option that was given
+                raise ConfigError(flag(name), None, error.problem) from error
     return config
 
 

@@ -8,7 +8,7 @@ from phrasescore.settings.declaration import Settings, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class Estimating(Settings, heading="Method"):
+class Estimating(Settings, heading="N-grams"):
     """Settings of `build_lm`, which estimates an n-gram model."""
 
     order: int = option(

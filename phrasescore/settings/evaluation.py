@@ -28,7 +28,7 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Evaluating(Settings, heading="Method"):
+class Evaluating(Settings, heading="Metrics and tests"):
     """Settings of `evaluate`, which measures translations."""
 
     metrics: Sequence[str] = option(
@@ -84,7 +84,7 @@ class Evaluating(Settings, heading="Method"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reporting(Settings, heading="Output"):
+class Reporting(Settings, heading="Content of the page"):
     """Settings for the content of a report."""
 
     only: Sequence[SectionName] = option(
@@ -111,7 +111,7 @@ class Reporting(Settings, heading="Output"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Selecting(Settings, heading="Method"):
+class Selecting(Settings, heading="Selection"):
     """Settings of `select`, which requires one of ``share``, ``lines`` and ``threshold``."""
 
     share: float | None = optional(
@@ -128,5 +128,8 @@ class Selecting(Settings, heading="Method"):
     )
     seed: int = option(1, SEED, ge=0)
     processes: int | None = optional(
-        "Number of processes that score lines.", ge=1, heading="Speed", shown="all cores"
+        "Number of processes that score lines.",
+        ge=1,
+        heading="Devices and speed",
+        shown="all cores",
     )

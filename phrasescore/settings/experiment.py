@@ -17,6 +17,6 @@ class ExperimentStart(Settings, heading="Input"):
     minutes: float | None = optional(
         "The time of the whole experiment: training, tuning and translating.",
         gt=0,
-        heading="Method",
+        heading="Time",
         shown="by the amount of text",
     )

@@ -108,12 +108,12 @@ class Augmenting(BeamSearch, heading="New phrase pairs"):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Segmenting(Settings, heading="Method"):
+class Segmenting(Settings, heading="Segments"):
     """Settings of `segment`, which splits sentences and translates the segments."""
 
     swapped: bool = switch(
         "REVERSE was trained without --reverse, on the two texts in the opposite order.",
-        heading="Networks and features",
+        heading="Input",
     )
     confidence: ConfidenceName = option(
         "penalized",

@@ -46,14 +46,14 @@ class TextScoring(FeedForwardScoring, ProgramScoring):
         "probability than a rare word gets with a larger one."
     )
     cache: StrPath | None = optional(
-        "Cache scores in this file, and reuse them in later runs.", heading="Speed"
+        "Cache scores in this file, and reuse them in later runs.", heading="Devices and speed"
     )
     cache_size: int = option(
         10_000_000,
         "Maximum number of scores in the cache, about 65 bytes each. The oldest scores are removed "
         "first.",
         ge=1,
-        heading="Speed",
+        heading="Devices and speed",
     )
 
 

@@ -204,5 +204,5 @@ def _wanted(kind: Any, value: Any) -> str:
     if limits.gt is not None:
         return f"must be more than {limits.gt:g}"
     if limits.le is None:
-        return f"must be at least {limits.ge}"
+        return f"must be at least {str(limits.ge).removesuffix('.0')}"
     return f"must be from {limits.ge} to {limits.le}"

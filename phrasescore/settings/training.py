@@ -12,16 +12,16 @@ from phrasescore.settings.declaration import SEED, Settings, option, optional, s
 class TrainingChanges(Settings, heading="Training"):
     """Changes to the settings of a training run; None keeps a setting."""
 
+    minutes: float | None = optional(
+        "Stop after this many minutes, including earlier parts of the run."
+    )
+    epochs: float | None = optional("Stop after this many passes over the pairs.")
+    updates: int | None = optional("Stop after this many batches.", ge=1)
     changes: Sequence[str] = option(
         (),
         "Change a setting, such as training.batch_size=32. May be repeated.",
         flags="--set",
         metavar="TABLE.KEY=VALUE",
-    )
-    updates: int | None = optional("Stop after this many batches.", ge=1)
-    epochs: float | None = optional("Stop after this many passes over the pairs.")
-    minutes: float | None = optional(
-        "Stop after this many minutes, including earlier parts of the run."
     )
     seed: int | None = optional(SEED, ge=0, shown="1")
 
@@ -42,7 +42,9 @@ class NewNetwork(TrainingChanges):
         "Use at most this many subwords on each side, instead of shortlists of words.", ge=1
     )
     characters: bool = switch("Use characters instead of shortlists of words.")
-    reverse: bool = switch("Learn p(source | target).")
+    reverse: bool = switch(
+        "Learn p(source | target): read the target side, and predict the source side."
+    )
     right_to_left: bool = switch(
         "Predict the last word first; the order of the other side does not change."
     )

@@ -10,7 +10,7 @@ from tuning.settings import METRICS, MethodName, ReferenceLength
 
 
 @dataclass(frozen=True, kw_only=True)
-class TuningMethod(Settings, heading="Method"):
+class TuningMethod(Settings, heading="Tuning"):
     """The tuning method and its metric."""
 
     method: MethodName = option(
@@ -124,7 +124,7 @@ class RoundTuningFiles(TuningFiles):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reranking(Settings, heading="Method"):
+class Reranking(Settings, heading="Order of the hypotheses"):
     """Settings of `rerank`, which reorders the hypotheses of n-best lists."""
 
     # A warning is shown if one of the two varies ten times as much within lists as the other.

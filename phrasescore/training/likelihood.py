@@ -118,7 +118,9 @@ class PairRun(TrainingRun):
             target_shortlist_from=pairs.target_shortlist_from,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
-        reads = f"reads {pairs.source_coverage:.2%}, " if config.network.reads_source else ""
+        shares = f"{pairs.target_coverage:.2%} of the words predicted"
+        if config.network.reads_source:
+            shares = f"{pairs.source_coverage:.2%} of the words read and {shares}"
         description = [
             f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
             f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
@@ -126,7 +128,7 @@ class PairRun(TrainingRun):
             if pairs.too_long
             else "",
             f"{num_held_out:,} held out",
-            f"coverage: {reads}predicts {pairs.target_coverage:.2%}",
+            f"the shortlists have {shares}",
         ]
         return Task(
             Checkpoint(network, config, *vocabularies, record),

@@ -51,7 +51,7 @@ class TrainingProgress:
     # Source and target words per second, without </s>, since this process started training.
     words_per_second: float
     seconds: float
-    seconds_left: float | None  # None if the run has no limit
+    share: float | None  # the used share of the nearest limit; None if the run has no limit
     latest: CurvePoint | None  # the latest point of the curve, if any
 
 
@@ -363,13 +363,12 @@ class TrainingLoop:
     def _progress(self) -> TrainingProgress:
         state = self.state
         here = max(state.seconds - self._seconds_before, 1e-9)
-        share = self._used_share()
         return TrainingProgress(
             update=state.update,
             epochs=self.epochs,
             loss=state.loss_sum / max(state.loss_words, 1),
             words_per_second=self._words / here,
             seconds=state.seconds,
-            seconds_left=state.seconds * max(1 - share, 0.0) / share if share else None,
+            share=min(self._used_share(), 1.0) or None,
             latest=state.curve[-1] if state.curve else None,
         )

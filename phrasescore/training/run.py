@@ -106,8 +106,9 @@ def train_model(
             f"{start.num_parameters:,} parameters",
             f"device {run.device}, {torch.get_num_threads()} threads",
             f"precision {training.precision}, seed {training.seed}",
-            f"from update {loop.state.update:,}",
         ]
+        if loop.state.update:
+            facts.append(f"continuing after update {loop.state.update:,}")
         _logger.info("%s", "; ".join(facts))
         begin()
         name = "batch_words" if training.batch_words else "batch_size"

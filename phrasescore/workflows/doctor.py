@@ -15,7 +15,13 @@ from phrasescore.arguments import PRECISIONS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
 from phrasescore.evaluation.plugin_metric import OURS
-from phrasescore.features import FEATURE_NAMES, FEATURES, NOT_OF_PHRASES, load_feature
+from phrasescore.features import (
+    FEATURE_NAMES,
+    FEATURES,
+    NOT_OF_PHRASES,
+    OF_SHORTLISTS,
+    load_feature,
+)
 from phrasescore.io.text_table import text_table
 from phrasescore.plugins import PluginKind, find_plugins
 from phrasescore.version import __version__
@@ -162,6 +168,18 @@ def _packages() -> Iterator[Finding]:
             yield Finding(name, False, "not installed", advice)
 
 
+# What phrasescore's own metrics measure; TER is lower for better translations.
+_METRICS: dict[str, str] = {
+    "multi-bleu": "BLEU on the words of the file, as in Moses' multi-bleu.perl.",
+    "bleu": "BLEU; evaluate has sacrebleu's, with its signature.",
+    "chrf": "The F-score of character n-grams, chrF2.",
+    "chrf++": "chrF2 with n-grams of one and two words.",
+    "ter": "The translation edit rate: lower is better.",
+    "word_accuracy": "1 minus the word error rate, for lines of few words.",
+    "cer": "1 minus the character error rate in tune, which maximises; the rate in evaluate.",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class ListedName:
     """A feature or a metric, listed under the name that options accept."""
@@ -170,7 +188,8 @@ class ListedName:
     name: str
     package: str  # its package, with the version
     used_for: tuple[str, ...] = ()  # for a feature: lists, tables or both; for a metric: its verbs
-    about: str = ""  # the first line of the docstring of its class
+    about: str = ""  # what it measures: for a class, the first line of its docstring
+    needs: str = ""  # the option or the arguments that it requires
     problem: str | None = None  # why it cannot be used; None if it can
 
 
@@ -186,7 +205,8 @@ class FeatureList:
 
     def to_text(self) -> str:
         """Return a table of features, a table of metrics, and a line for each unusable name."""
-        parts = [self._table(kind) for kind in ("feature", "metric")]
+        groups = dict.fromkeys((each.kind, each.package) for each in self.names)
+        parts = [self._table(kind, package) for kind, package in groups]
         parts.append(
             [
                 f"refused: {each.package}: {each.kind} {each.name}: {each.problem}"
@@ -198,12 +218,18 @@ class FeatureList:
 
     __repr__ = to_text
 
-    def _table(self, kind: PluginKind) -> list[str]:
-        rows = [[kind, "for", "from", ""]]
-        for each in self.names:
-            if each.kind == kind and each.problem is None:
-                rows.append([each.name, ", ".join(each.used_for), each.package, each.about])
-        return text_table(rows, "l", indent="  ")
+    def _table(self, kind: PluginKind, package: str) -> list[str]:
+        listed = [
+            each
+            for each in self.names
+            if (each.kind, each.package) == (kind, package) and each.problem is None
+        ]
+        rows = [[kind, "for", "what it measures"]]
+        for each in listed:
+            about = f"{each.about} Needs {each.needs}." if each.needs else each.about
+            rows.append([each.name, ", ".join(each.used_for), about])
+        lines = text_table(rows, "l", indent="  ", wrap=True)
+        return [f"{kind.capitalize()}s of {package}:", *lines] if listed else []
 
 
 def list_features() -> FeatureList:
@@ -216,11 +242,12 @@ def list_features() -> FeatureList:
     for name in FEATURE_NAMES:
         places = ("lists",) if name in NOT_OF_PHRASES else ("lists", "tables")
         about = _about(load_feature(name))
-        found.append(ListedName("feature", name, _OUR_PACKAGE, places, about))
+        needs = "--model" if name in OF_SHORTLISTS else ""
+        found.append(ListedName("feature", name, _OUR_PACKAGE, places, about, needs))
     found += _from_packages("feature", FEATURES, _places)
     for name in OURS:
         verbs = ("tune", "evaluate") if name in METRICS else ("evaluate",)
-        found.append(ListedName("metric", name, _OUR_PACKAGE, verbs))
+        found.append(ListedName("metric", name, _OUR_PACKAGE, verbs, _METRICS[name]))
     found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate", "rerank"))
     return FeatureList(tuple(found))
 
@@ -243,4 +270,4 @@ def _from_packages(
 
 
 def _about(made: object) -> str:
-    return (inspect.getdoc(made) or "").partition("\n")[0]
+    return (inspect.getdoc(made) or "").partition("\n")[0].replace("``", "")

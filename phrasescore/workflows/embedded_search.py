@@ -183,8 +183,9 @@ class EmbeddedSearch:
         if counts["calls"]:
             requests, distinct = counts["requests"], counts["distinct"]
             _logger.info(
-                f"networks: {requests:,} requests, {distinct / max(1, requests):.1%} of them "
-                f"distinct; {distinct / counts['calls']:.0f} at a time"
+                f"the networks scored {requests:,} words in their contexts, "
+                f"{distinct / max(1, requests):.0%} of them different, "
+                f"{distinct / counts['calls']:.0f} at a time"
             )
         return counts
 

@@ -40,6 +40,7 @@ from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
+_ERROR_RATES = ("TER", "CER")  # lower is better
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 
 
@@ -135,7 +136,9 @@ class Evaluation:
     def _comparison_lines(self, test: PairedTest, comparison: PairedComparison) -> list[str]:
         has_interval = test.kind == "bootstrap"
         interval = ["mean and 95% interval"] if has_interval else []
-        rows = [["system", comparison.metric, *interval, "p"]]
+        rows = [["system", comparison.metric, *interval, "p", ""]]
+        choose = min if comparison.metric in _ERROR_RATES else max
+        best = choose(paired.score for paired in comparison.systems)
         for system, paired in zip(self.systems, comparison.systems, strict=True):
             digits = comparison.digits
             interval = (
@@ -144,7 +147,8 @@ class Evaluation:
                 else []
             )
             p_value = "baseline" if paired.p_value is None else f"{paired.p_value:.4f}"
-            rows.append([system.path, f"{paired.score:.{digits}f}", *interval, p_value])
+            mark = "best" if paired.score == best else ""
+            rows.append([system.path, f"{paired.score:.{digits}f}", *interval, p_value, mark])
         return [
             f"{_TEST_NAMES[test.kind]} against {self.systems[0].path}",
             f"{comparison.metric}|{comparison.signature}",

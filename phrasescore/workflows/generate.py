@@ -224,7 +224,7 @@ class _CountedText:
             written = "replaced by source words" if copied else "written as such"
             _logger.log(level, f"{done.predicted_unknown_words:,} <unk> predicted, {written}")
         _logger.info(
-            f"{done.lines:,} lines read, with {done.words:,} words, {done.unknown_words:,} of them "
+            f"{done.unknown_words:,} of {done.words:,} source words, in {done.lines:,} lines, are "
             "unknown to a network"
         )
         return done

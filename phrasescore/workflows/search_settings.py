@@ -89,26 +89,26 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
     processes: int | None = optional(
         "Number of processes that translate, or of Moses' threads.",
         ge=1,
-        heading="Speed",
+        heading="Devices and speed",
         shown="all cores",
     )
     threads: int | None = optional(
         "Number of CPU threads for the networks in each process.",
         ge=1,
-        heading="Speed",
+        heading="Devices and speed",
         shown="cores / processes",
     )
     buffer_size: int = option(
         4096,
         "Number of requests that a network scores together; affects only the speed.",
         ge=1,
-        heading="Speed",
+        heading="Devices and speed",
     )
     device: str = option(
         "auto",
         "Device for the networks; auto uses a CUDA device if one is available.",
         metavar="auto|cpu|cuda[:N]",
-        heading="Speed",
+        heading="Devices and speed",
     )
 
     def __post_init__(self) -> None:

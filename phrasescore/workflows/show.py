@@ -1,18 +1,25 @@
-"""Report the content of a model folder or a phrase table."""
+"""Report the content of a model, a phrase table, a system or an experiment."""
 
 import dataclasses
 import json
 import os
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moses_integration.ini_text import named_files
+from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_report import TableReport, report_table
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.io.journal import read_journal
 from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
-from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.progress import Meter, ProgressCallback, format_duration
+from phrasescore.settings.toml_file import read_toml
+from phrasescore.workflows.experiment.steps import STATE, StepJournal
+from phrasescore.workflows.experiment.table import TABLE_FILES
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
@@ -45,20 +52,95 @@ class TableFigures:
     __repr__ = to_text
 
 
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The main facts about a system or an experiment."""
+
+    path: str
+    facts: dict[str, str]
+    table: str = ""  # an experiment's results
+
+    def to_json(self) -> str:
+        """Return one JSON object, indented."""
+        return json.dumps(dataclasses.asdict(self), indent=2, ensure_ascii=False)
+
+    def to_text(self) -> str:
+        """Return the facts as text, without a newline at the end."""
+        lines = text_table(list(self.facts.items()), "l", wrap=True)
+        return "\n".join([*lines, *([f"\n{self.table}"] if self.table else [])]).rstrip()
+
+    __repr__ = to_text
+
+
 def show(
     path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
-) -> "ModelReport | TableFigures":
-    """Return statistics about a model folder or a phrase table; ``to_text()`` formats them."""
+) -> "ModelReport | TableFigures | Overview":
+    """Return facts about a file or folder that a verb wrote; ``to_text()`` formats them.
+
+    :param path: a model, a phrase table, the folder of ``build`` or ``experiment``, or a
+        ``system.toml``.
+    """
     path = os.fspath(path)
-    if not os.path.isdir(path):
+    is_system = path.endswith(".toml")
+    if not os.path.isdir(path) and not is_system:
         return _count_table(path, optional_path(model), progress)
     if model is not None:
-        raise ArgumentError("--model can only be used with a phrase table, not with a folder")
-    if not _MODEL_FILES.intersection(os.listdir(path)):
-        raise PhrasescoreError(f"{path}: expected a model or a phrase table, found a folder")
+        raise ArgumentError("--model can only be used with a phrase table")
+    if is_system:
+        return _system_overview(path)
+    names = os.listdir(path)
+    if STATE in names:
+        return _experiment_overview(path)
+    if not _MODEL_FILES.intersection(names):
+        if "moses.ini" in names:
+            return _build_overview(path)
+        expected = "expected the folder of a model, of build or of an experiment"
+        raise PhrasescoreError(f"{path}: {expected}, found none of their files")
     from phrasescore.report.model_summary import model_report  # imports torch
 
     return model_report(path)
+
+
+def _system_overview(path: str) -> Overview:
+    values = read_toml(path)
+    facts = {}
+    for key, value in values.items():
+        named = value if isinstance(value, list) else [value]
+        texts = (
+            ", ".join(f"{name} {shown}" for name, shown in each.items())
+            if isinstance(each, dict)
+            else str(each)
+            for each in named
+        )
+        facts[key] = "; ".join(texts)
+    return Overview(path, facts)
+
+
+def _experiment_overview(path: str) -> Overview:
+    folder = Path(path)
+    kept = read_journal(folder / STATE, StepJournal, "name another folder")
+    steps = {} if kept is None else kept.steps
+    done = sum(state.done is not None for state in steps.values())
+    seconds = sum(state.seconds or 0 for state in steps.values())
+    table = folder / TABLE_FILES[0]
+    facts = {"steps done": f"{done} of {len(steps)} begun, in {format_duration(seconds)}"}
+    if systems := sorted(map(str, folder.glob("systems/*/*/system.toml"))):
+        facts["to translate"] = " ".join(systems)
+    return Overview(path, facts, table.read_text("utf-8", "replace") if table.exists() else "")
+
+
+def _build_overview(path: str) -> Overview:
+    ini = MosesIni.read(os.path.join(path, "moses.ini"))
+    weights = {
+        name: "weights " + " ".join(f"{value:g}" for value in values)
+        for name, values in ini.tuneable_weights().items()
+    }
+    sizes = {
+        str(file): f"{(Path(path) / file).stat().st_size / 1e6:,.1f} MB"
+        for file in named_files(ini)
+        if (Path(path) / file).exists()
+    }
+    return Overview(path, {**sizes, **weights})
 
 
 def _count_table(path: str, model: str | None, progress: ProgressCallback | None) -> TableFigures:

@@ -20,7 +20,7 @@ from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
-from phrasescore.progress import Meter, ProgressCallback, format_duration
+from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
@@ -321,12 +321,9 @@ def _read(
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
     """Count an update; add a new point to the curve, and log it."""
-    left = f", {format_duration(now.seconds_left)} left" if now.seconds_left is not None else ""
-    meter.update(
-        1,
-        f"update {now.update:,}, epoch {now.epochs:.2f}, loss {now.loss:.3f}, "
-        f"{now.words_per_second:,.0f} words/s{left}",
-    )
+    meter.skipped, meter.share = now.update - meter.done - 1, now.share
+    note = f"loss {now.loss:.3f}, epoch {now.epochs:.2f}, {now.words_per_second:,.0f} words/s"
+    meter.update(1, note)
     point = now.latest
     if point is not None and curve[-1:] != [point]:
         # The last point before the run was resumed is not logged again.

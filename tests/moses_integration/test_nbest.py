@@ -176,7 +176,7 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0), line("one")], ":2: expected a sentence number, found 'one'"),
         ([line(0), line("-1")], ":2: expected a sentence number, found '-1'"),
         ([line(3), line(5), line(4)], ":3: expected an id above 5, found 4"),
-        ([line(3), line(5), line(3)], ":3: id 3 again; its list began in line 1"),
+        ([line(3), line(5), line(3)], ":3: sentence 3 already has a list, in line 1"),
         ([line(0), line(0, fields=b"x ||| LM0= nan ||| 1")], ":2: .* a number, found 'nan'"),
         ([line(0), line(0, fields=b"x ||| LM0= 0,5 ||| 1")], ":2: .* a number, found '0,5'"),
         ([line(0), line(0, fields=b"x ||| LM0= inf ||| 1")], ":2: .* a number, found 'inf'"),

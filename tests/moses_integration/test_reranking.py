@@ -95,7 +95,7 @@ def test_a_feature_without_weights_is_refused_by_name_unless_ignored(read: Read)
     nbest = read(LIST)
     weights: Weights = {"LM0": (0.5,)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
-        f"{nbest.path}:1: no weights for TM0, LSTM0 (--ignore-unweighted uses 0)"
+        f"{nbest.path}:1: these features have no weight: TM0, LSTM0 (--ignore-unweighted uses 0)"
     )
     score = WeightedSum(weights, ignore_unweighted=True)
     assert score(nbest).tolist() == [-1.0, -1.5]
@@ -106,7 +106,7 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
     nbest = read(SPARSE)
     weights: Weights = {"LM0": (1.0,), "WT_b": (1.0,), "Gone0": (1.0, 2.0)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
-        f"{nbest.path}:1: expected the features Gone0, which have weights, found none "
+        f"{nbest.path}:1: this hypothesis lacks features that have weights: Gone0 "
         "(--ignore-missing uses 0)"
     )
     score = WeightedSum(weights, ignore_missing=True)
@@ -117,7 +117,7 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
 def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
     nbest = read("0 ||| b ||| LM0= -1 WT= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
     assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: expected the features WT, which have weights, found none "
+        f"{nbest.path}:2: this hypothesis lacks features that have weights: WT "
         "(--ignore-missing uses 0)"
     )
     problem = f"{nbest.path}:2: expected one value for the feature WT, found none; there are"
@@ -127,7 +127,7 @@ def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
 def test_the_line_that_has_a_feature_without_weights_is_named(read: Read) -> None:
     nbest = read(SPARSE.replace("WT_b", "WT"))
     assert refusal(lambda: WeightedSum({"LM0": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: no weights for WT (--ignore-unweighted uses 0)"
+        f"{nbest.path}:2: these features have no weight: WT (--ignore-unweighted uses 0)"
     )
 
 
@@ -143,7 +143,7 @@ def test_a_sparse_feature_is_0_where_it_is_not_and_so_is_its_weight(read: Read) 
 def test_in_a_list_of_joshua_every_feature_needs_a_weight_and_may_be_0(read: Read) -> None:
     nbest = read("0 ||| a ||| lm_0=-2 Glue=1 ||| 1\n0 ||| b ||| lm_0=-1 ||| 1\n")
     assert WeightedSum({"lm_0": (0.5,), "Glue": (2.0,)})(nbest).tolist() == [1.0, -0.5]
-    assert "no weights for lm_0 (" in refusal(lambda: WeightedSum({"Glue": (2.0,)})(nbest))
+    assert "have no weight: lm_0 (" in refusal(lambda: WeightedSum({"Glue": (2.0,)})(nbest))
     assert EvenAverage(["Glue"])(nbest).tolist() == [1.0, 0.5]
 
 

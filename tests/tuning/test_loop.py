@@ -86,7 +86,7 @@ def test_the_best_round_is_kept_and_not_the_last() -> None:
     assert result.best is not None
     assert (result.best.number, result.best.weights.search) == (2, {"A": (0,), "B": (1,)})
     assert result.best.weights.lists == result.best.weights.search
-    assert (result.reason, result.next_weights) == ("limit of 3 rounds reached", None)
+    assert (result.reason, result.next_weights) == ("limit of 3 rounds (--iterations)", None)
 
 
 def test_each_round_is_decoded_with_what_the_one_before_found() -> None:
@@ -124,7 +124,7 @@ def test_it_ends_where_the_output_gets_no_better_for_too_long() -> None:
     script = Script([TWO, worse], [[0.0, 1.0]])
     script.rounds = [[[(1, 0, 1), (0, 1, 1)], [(1, 0, 0), (0, 1, 1)]], worse]
     result = script.run(patience=1)
-    assert (len(result.rounds), result.reason) == (2, "no better output in 1 rounds")
+    assert (len(result.rounds), result.reason) == (2, "no better output in 1 round (--patience)")
     assert result.best is not None
     assert result.best.number == 1
 

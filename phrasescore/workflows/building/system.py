@@ -185,7 +185,7 @@ class _SystemBuilder:
         sentences, left_out = folder.journal.sentences, folder.journal.left_out
         if left_out:
             _logger.info(
-                "left out %s of %s: empty, longer than %d words%s, or more than %d to 1 in length",
+                "skipped %s of %s: empty, longer than %d words%s, or one side %d times the other",
                 f"{left_out:,}",
                 format_count(sentences + left_out, "sentence pairs"),
                 self._settings.max_sentence_length,

@@ -20,7 +20,7 @@ import msgspec
 
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.folders import locked
-from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.workflows.experiment.commands import Message, shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
@@ -209,7 +209,8 @@ class RunningStep:
             if message.warning and message.warning not in self.state.warnings:
                 self.state.warnings = [*self.state.warnings, message.warning]
             if message.news:
-                say(f"{self.step.name}: {message.news}")
+                verb = f"{self.step.words[0]}: "  # the step's name begins with it
+                say(f"{self.step.name}: {message.news.removeprefix(verb)}")
         return self.state.warnings is not known
 
     def close(self) -> None:
@@ -266,12 +267,14 @@ def run_steps(
     waiting = list(steps)
     running: list[RunningStep] = []
 
+    def position(step: Step) -> str:
+        return f"step {steps.index(step) + 1} of {len(steps)}"
+
     def start(step: Step) -> RunningStep:
         is_resumed = states.begin(step)
         words = (*step.words, "--resume") if is_resumed and step.partial else step.words
-        position = f"step {steps.index(step) + 1} of {len(steps)}"
-        say(f"{position}: {step.name}{' (resumed)' if is_resumed else ''}")
-        say(f"$ {shown(words)}")
+        say(f"{position(step)}: {step.name}{' (resumed)' if is_resumed else ''}")
+        _logger.debug("$ %s", shown(words))
         log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -309,6 +312,10 @@ def run_steps(
                             raise KeyboardInterrupt
                         raise PhrasescoreError(problem)
                     states.finish(process.step)
+                    took = format_duration(states.state(process.step).seconds or 0)
+                    unfinished = [*waiting, *(other.step for other in running)]
+                    left = time_left(steps, states, unfinished, jobs)
+                    say(f"{position(process.step)}: {process.step.name} took {took}{left}")
                     finish(process.step)
     except BaseException:
         try:
@@ -318,6 +325,32 @@ def run_steps(
                 process.close()
                 states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
         raise
+
+
+def time_left(
+    steps: Sequence[Step], states: StepStates, unfinished: Sequence[Step], jobs: int
+) -> str:
+    """Return text about the time that the unfinished steps take, or "" if nothing is known.
+
+    Training has its limit of time; other steps take as long as finished steps of the same verb.
+    """
+    times: dict[str, list[float]] = {}
+    for step in steps:
+        if (seconds := states.state(step).seconds) is not None:
+            times.setdefault(step.words[0], []).append(seconds)
+    total, is_known = 0.0, True
+    for step in unfinished:
+        if states.is_done(step):
+            continue
+        if "--minutes" in step.words:
+            total += 60 * float(step.words[step.words.index("--minutes") + 1])
+        elif step.words[0] in times:
+            total += sum(times[step.words[0]]) / len(times[step.words[0]])
+        else:
+            is_known = False
+    if not total:
+        return ""
+    return f"; {'about' if is_known else 'more than'} {format_duration(total / jobs)} left"
 
 
 def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:

@@ -46,6 +46,7 @@ class SystemRow:
     # Tuning rounds per replica, such as "4, 6+"; + means that the limit ended tuning.
     rounds: str = ""
     remarks: tuple[str, ...] = ()
+    system: str = ""  # the system.toml of its best run on dev; "" before tuning
     # The translations of each text by the replicas, and the replicas' tuning reports.
     outputs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     reports: Sequence[Path] = ()
@@ -66,6 +67,16 @@ class ExperimentTable:
     steps: tuple[StepRecord, ...]
     warnings: tuple[str, ...] = ()  # from the steps, with their names; the notes include them
     metric: TableMetric = "bleu"
+
+    @property
+    def best(self) -> int | None:
+        """The index of the row that is best on dev; None if fewer than two rows are measured."""
+        scores = [
+            (row.cells[self.texts[0].name].mean, -index)
+            for index, row in enumerate(self.rows)
+            if self.texts[0].name in row.cells
+        ]
+        return -max(scores)[1] if len(scores) > 1 else None
 
     def __repr__(self) -> str:
         """Return the table as text."""
@@ -146,9 +157,11 @@ def _row(
         remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
         for remark, count in counts.items()
     )
+    best = max(done, key=lambda pair: pair[1].reached, default=None)
+    system = "" if best is None else str(best[0].system_file)
     outputs = {text.name: _outputs(runs, text, existing) for text in texts if text.name in cells}
     reports = [run.report for run, _ in done]
-    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks), outputs, reports)
+    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks), system, outputs, reports)
 
 
 def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
@@ -183,8 +196,11 @@ def to_text(table: ExperimentTable) -> str:
     rows = [
         [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
     ]
-    heads = ["", *(text.name for text in table.texts), "rounds"]
-    return "\n".join([*text_table([heads, *rows], "l"), "", *table.notes]) + "\n"
+    for index, row in enumerate(rows):
+        row.append("best" if index == table.best else "")
+    heads = ["", *(text.name for text in table.texts), "rounds", ""]
+    best = [] if table.best is None else [f"best: the highest figure on {table.texts[0].name}."]
+    return "\n".join([*text_table([heads, *rows], "l"), "", *best, *table.notes]) + "\n"
 
 
 def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScore | None]:

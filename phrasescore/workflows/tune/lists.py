@@ -236,6 +236,9 @@ def _replicate(
         tuned = optimiser(pool, metric, start, number)
         if not optimiser.stopped or not runs:
             runs.append(tuned)
+            if replicas > 1:
+                before, after = 100 * tuned.start_score, 100 * tuned.score
+                _logger.info("seed %d: %s %.2f -> %.2f", number, metric.name, before, after)
         if optimiser.stopped:
             break
     notes = list(dict.fromkeys(note for tuned in runs for note in tuned.notes))
@@ -251,13 +254,13 @@ def _replicate(
     average_score = pool.score(metric, average)
     spread = f"mean {100 * float(scores.mean()):.2f} ± {100 * deviation:.2f}"
     notes.append(
-        f"{len(runs)} replicas: {spread}, average of the weights {100 * average_score:.2f}"
+        f"{len(runs)} seeds: {spread}; with the average of their weights {100 * average_score:.2f}"
     )
     _logger.info("%s", notes[-1])
     best = max(runs, key=lambda tuned: tuned.score)
     if average_score >= best.start_score:
         return average, tuple(notes), rows
-    notes.append(f"the average is worse than the start; the result is the best: seed {best.seed}")
+    notes.append(f"the average is worse than the start: using the best, of seed {best.seed}")
     _logger.warning("%s", notes[-1])
     return best.weights, tuple(notes), rows
 

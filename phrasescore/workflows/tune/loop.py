@@ -171,7 +171,7 @@ def tune_with_decoder(
     run = _LoopRun(rounds, settings, Optimiser(settings, compute.threads), first, about)
 
     def write() -> LoopOutcome:
-        weights, report = run.finish(output, options, details=files.report is not None)
+        weights, report = run.finish(details=files.report is not None)
         if files.translations is not None:
             run.write_translations(os.fspath(files.translations), weights.lists)
         outcome.write_outputs(output, files, weights, report, ini)
@@ -285,11 +285,14 @@ class _LoopRun:
                     is_stopped=lambda: optimiser.stopped,
                 )
                 self._loop.run(decided or (), self._keep_round)
-        _logger.info("%s: %s", format_count(len(self.result.rounds), "rounds"), self.result.reason)
+        best, count = self.result.best, format_count(len(self.result.rounds), "rounds")
+        assert best is not None
+        text = "stopped after %s: %s; the best is round %d"
+        _logger.info(text, count, self.result.reason, best.number)
         if settings.iterations == 1 and not added:
             _logger.warning(
-                "the weights are still the start weights: a round's weights are tried in the next "
-                "round, and --iterations is 1"
+                "the result is the start weights: new weights are only tried in the next round; "
+                "use --iterations 2 or more"
             )
 
     def _keep_round(self, result: LoopResult) -> None:
@@ -304,11 +307,15 @@ class _LoopRun:
             self.optimiser.raise_stop()
         round_files.write_rounds(work, self.about, result)
         text = outcome.describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
-        _logger.info("%s", text, extra={"news": True})  # for an experiment's console
+        is_best = result.best is result.rounds[-1]
+        # News are shown on an experiment's console, too.
+        _logger.info("%s", text, extra={"news": True, "bold": is_best})
+        last = result.rounds[-1]
+        if last.found_score is not None:
+            scores = 100 * last.pool_score, 100 * last.found_score
+            _logger.debug("reranking all lists so far: %.2f -> %.2f", *scores)
 
-    def finish(
-        self, output: StrPath | None, options: Sequence[str], *, details: bool
-    ) -> tuple[WeightPair, TuneReport]:
+    def finish(self, *, details: bool) -> tuple[WeightPair, TuneReport]:
         """Write the best moses.ini into the folder; return the weights and the report."""
         result, added, metric = self.result, self.rounds.added, self.rounds.reader.metric
         best, pool, ini = result.best, result.pool, self.rounds.ini
@@ -326,7 +333,11 @@ class _LoopRun:
             lacks = f", except the weights of {some_names(unknown)}" if unknown else ""
             _logger.info("%s has the search weights of round %d%s", written, best.number, lacks)
         if added:
-            _logger.info("%s", outcome.explain_two_sets(added, options, output, written))
+            _logger.info(
+                "the decoder does not know %s: there are two sets of weights, [search] for "
+                "decoding and [lists] for reranking",
+                some_names(added),
+            )
         problems = outcome.find_problems(result, metric.name, added)
         for problem in problems:
             _logger.warning("%s", problem)

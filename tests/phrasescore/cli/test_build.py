@@ -206,7 +206,7 @@ def test_cleaning_leaves_out_pairs_with_their_alignments() -> None:
     for name, lines in zip(("s", "t", "links"), zip(*rows, strict=True), strict=True):
         write(name, list(lines))
     result = build("--alignments", "links", "--lm-order", "1")
-    assert "left out 4 of 8 sentence pairs: empty, longer than 80 words" in result.stderr
+    assert "skipped 4 of 8 sentence pairs: empty, longer than 80 words" in result.stderr
     assert text("aligned.grow-diag-final-and") == "0-0\n0-1\n8-0\n1-0\n"
     assert text("corpus.source.gz") == f"a\n{'a ' * 79}a\n{'a ' * 8}a\na b\n"
     assert text("corpus.target.gz") == f"x\n{'x ' * 8}x\nx\nx\n"
@@ -261,7 +261,7 @@ def test_characters_are_translated_in_order() -> None:
     write("s", ["vnd jm himel", f"{long} vn", "haus", "vnnd", long, "maus &apos;n"])
     write("t", ["und im himmel", f"{long} un", "haus", "und", long, "maus &apos;n"])
     result = build("--characters", "--aligner", "hmm")
-    problem = "left out 1 of 6 sentence pairs: empty, longer than 80 words or 200 characters"
+    problem = "skipped 1 of 6 sentence pairs: empty, longer than 80 words or 200 characters"
     assert problem in result.stderr
     wanted = [["vnd", "jm", "himel"], ["maus", "&apos;n"]]
     found = text("corpus.source.gz").splitlines()

@@ -42,8 +42,8 @@ def test_the_union_of_each_sentence_is_written_and_what_was_done_is_said() -> No
     for line in (
         "Made0: 3 hypotheses of decoder",
         "Made1: 2 hypotheses of network",
-        "features filled in where they were missing: LM0",
-        "features omitted, as the first file lacks them: RNN0; rescore adds them to all files",
+        "hypotheses that lack these features got the decoder's values: LM0",
+        "left out, because the first file lacks them: RNN0; rescore adds them to all files",
     ):
         assert f"phrasescore: {line}\n" in result.stderr
 

@@ -62,7 +62,7 @@ def random_model(tmp_path: Path) -> RandomCslm:
 def test_one_text_becomes_a_model_that_show_tells_of(text: Path, tmp_path: Path) -> None:
     result = succeeded(run("train", "cslm", text, "-o", tmp_path / "model", "--updates", 9, *TINY))
     # Sentences that come again count again, and the empty line is one of no words.
-    assert "31 lines, 31 sentences; 6 held out; coverage: predicts 100.00%" in result.stderr
+    assert "6 held out; the shortlists have 100.00% of the words predicted" in result.stderr
     checkpoint = load_checkpoint(tmp_path / "model")
     assert (checkpoint.config.kind, checkpoint.config.model.dropout) == ("cslm", 0.2)
     assert len(checkpoint.source_vocabulary) == 2
@@ -82,7 +82,7 @@ def test_a_stopped_run_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -
     assert run(*parts, "--updates", 9).exit_code == 0
     (tmp_path / "parts").rename(tmp_path / "old")
     result = succeeded(run(*parts, "--updates", 20, "--resume"))
-    assert "from update 9" in result.stderr
+    assert "continuing after update 9" in result.stderr
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
     assert weights[0] == weights[1]
     text.write_text("another text\n")

@@ -45,7 +45,7 @@ def test_its_score_is_a_feature_of_every_hypothesis_and_counts(model: RandomCslm
     result = succeeded(
         decode("--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
     )
-    assert "networks: " in result.stderr
+    assert "the networks scored " in result.stderr
     without: dict[tuple[int, bytes], float] = {}
     decode("--nbest", "plain", "1000", "-o", "plain.out", models=())
     for found in read("plain"):

@@ -56,7 +56,7 @@ def log_prob(model: RandomJoint, found: NbestList, place: int) -> float:
 def test_its_score_is_a_feature_of_every_hypothesis(model: RandomJoint) -> None:
     options = ["--alignment", "--feature-weight", "Joint0=0.5", "-o", "out"]
     result = succeeded(decode(*options, "--nbest", "nbest", "30"))
-    assert "networks: " in result.stderr
+    assert "the networks scored " in result.stderr
     seen: dict[bytes, set[float]] = {}
     for found in read("nbest"):
         for place, text in enumerate(found.hypotheses):

@@ -154,9 +154,15 @@ def test_a_paired_test_has_the_baseline_first_and_a_p_value_for_the_others(folde
     cells = [line.split() for line in lines[start + 2 :]]
     assert cells[0] == ["system", "BLEU", "p"]
     assert cells[1] == ["base", f"{BY_HAND:.2f}", "baseline"]
-    assert cells[2][:2] == ["new", "100.00"]
+    assert (cells[2][:2], cells[2][3:]) == (["new", "100.00"], ["best"])
     # Against itself; sacrebleu's own counting would say (0 + 1) / (50 + 1), as of a sure one.
     assert cells[3] == ["base", f"{BY_HAND:.2f}", "1.0000"]
+
+
+def test_of_an_error_rate_the_lowest_is_best(folder: Folder) -> None:
+    options = ["--references", "ref", "--metric", "ter", "--metric", "bleu", "--trials", "20"]
+    lines = folder.run("new", "base", *options, "--paired", "approximate").stdout.splitlines()
+    assert [line.split()[0] for line in lines if line.endswith("  best")] == ["new", "new"]
 
 
 def test_the_seed_decides_the_samples(folder: Folder) -> None:

@@ -214,15 +214,23 @@ def test_all_names_are_listed_with_where_they_are_from(site: Path) -> None:
     install(BROKEN, site)
     result = run("features")
     assert (result.exit_code, result.stderr) == (0, "")
-    rows = [re.split("  +", line.strip()) for line in result.stdout.splitlines()]
+    assert all(len(line) <= 80 for line in result.stdout.splitlines() if "refused" not in line)
+    sections = {}
+    for part in result.stdout.split("\n\n"):
+        head, _, *lines = part.splitlines()
+        text = re.sub(r"\n {20,}", " ", "\n".join(lines))  # with wrapped lines joined
+        sections[head] = [re.split("  +", line.strip()) for line in text.splitlines()]
     about = "The number of source words that the translation has letter for letter."
-    assert ["copied_words", "lists, tables", "outside-feature 1.0.0", about] in rows
-    assert ["uneven_brackets", "lists", "outside-feature 1.0.0"] in [row[:3] for row in rows]
-    assert ["target_length", "lists", f"phrasescore {__version__}"] in [row[:3] for row in rows]
-    assert ["word_f", "tune, evaluate, rerank", "outside-feature 1.0.0"] in [
-        row[:3] for row in rows
-    ]
-    assert ["ter", "evaluate", f"phrasescore {__version__}"] in rows
+    outside = "Features of outside-feature 1.0.0:"
+    assert ["copied_words", "lists, tables", about] in sections[outside]
+    assert ["uneven_brackets", "lists"] in [row[:2] for row in sections[outside]]
+    metrics = sections["Metrics of outside-feature 1.0.0:"]
+    assert ["word_f", "tune, evaluate, rerank"] in [row[:2] for row in metrics]
+    ours = {row[0]: row[1:] for row in sections[f"Features of phrasescore {__version__}:"]}
+    assert ours["target_length"][0] == "lists"
+    assert ours["unknown_words"][1].endswith("shortlists. Needs --model.")
+    ter = ["ter", "evaluate", "The translation edit rate: lower is better."]
+    assert ter in sections[f"Metrics of phrasescore {__version__}:"]
     listed = json.loads(run("features", "--format", "json").stdout)
     refused = {each["name"]: each for each in listed if each["problem"] is not None}
     assert refused.keys() == {

@@ -57,7 +57,7 @@ def test_a_text_of_another_language_is_warned_of(model: Path, tmp_path: Path) ->
     result = succeeded(run(model, tmp_path / "text", "--beam", 1, "-o", tmp_path / "out"))
     problem = f"18 of 27 counted words are unknown to {model}, such as "
     assert f"warning: {tmp_path / 'text'}: {problem}'das', 'haus': is it in" in result.stderr
-    assert "9 lines read, with 27 words, 18 of them unknown to a network" in result.stderr
+    assert "18 of 27 source words, in 9 lines, are unknown to a network" in result.stderr
 
 
 def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
@@ -70,7 +70,7 @@ def test_the_best_of_each_line_is_written_and_an_empty_line_stays_empty(
     first, second, third = (" ".join(target.words) for target in best)
     assert (tmp_path / "out").read_text() == f"{first}\n\n{second}\n{third}\n"
     assert "4 sentences" in result.stderr
-    assert "4 lines read, with 7 words, 1 of them unknown to a network" in result.stderr
+    assert "1 of 7 source words, in 4 lines, are unknown to a network" in result.stderr
     assert "is it in the model's language" not in result.stderr
     unknown = sum(target.unknown_words for target in best)
     assert (f"warning: {unknown} <unk> predicted, written as such" in result.stderr) == (

@@ -5,6 +5,7 @@ import gzip
 import json
 import logging
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -89,7 +90,7 @@ def test_control_characters_of_a_file_are_shown_and_not_sent(tmp_path: Path) -> 
         json.dumps(json.loads(path.read_text()) | {"stopped_by": "\x1b[2J\x9bx\u202ey"})
     )
     result = run("show", tmp_path / "model")
-    assert "stopped by \\u001b[2J\\u009bx\\u202ey\n" in result.stdout
+    assert "stopped by \\u001b[2J\\u009bx\\u202ey\n" in re.sub(r"\n {5,}", " ", result.stdout)
     assert "\x1b" not in result.stdout
     as_json = run("show", tmp_path / "model", "--format", "json")
     assert "\x9b" not in as_json.stdout
@@ -107,8 +108,21 @@ def test_usage_errors_exit_2() -> None:
     check_refusal(run("show"), "Missing argument", 2)
 
 
-def test_an_unknown_verb_is_a_usage_error() -> None:
-    check_refusal(run("shwo"), "shwo", 2)
+@pytest.mark.parametrize(
+    ("verb", "problem"),
+    [
+        ("anotate", "No such command 'anotate'. Did you mean 'annotate'?"),
+        ("build_lm", "No such command 'build_lm'. Did you mean 'build-lm'?"),
+        ("shwo", "No such command 'shwo'. Did you mean 'show'?"),
+        ("quit", "No such command 'quit'."),
+    ],
+)
+def test_an_unknown_verb_is_a_usage_error_that_names_the_nearest(verb: str, problem: str) -> None:
+    check_refusal(run(verb), f"Error: {problem}\n", 2)
+
+
+def test_an_unknown_option_before_the_verb_is_a_usage_error() -> None:
+    check_refusal(run("--quite", "show"), "No such option '--quite'", 2)
 
 
 def test_version_goes_to_stdout() -> None:
@@ -306,7 +320,8 @@ def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
     result = run("show", tmp_path)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
-        f"Error: {tmp_path}: expected a model or a phrase table, found a folder\n"
+        f"Error: {tmp_path}: expected the folder of a model, of build or of an experiment, found "
+        "none of their files\n"
     )
 
 

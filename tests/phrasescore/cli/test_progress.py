@@ -1,27 +1,19 @@
 """Progress as it is shown, with a clock and a terminal that the test holds in its hands."""
 
-import contextlib
-import fcntl
 import gzip
 import io
 import logging
-import os
-import pty
 import random
-import re
-import struct
-import termios
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
 
 import pytest
 
-from phrasescore.cli import _StderrHandler
-from phrasescore.cli.progress import ProgressDisplay, show_progress
+from phrasescore.cli.messages import StderrHandler, say
+from phrasescore.cli.progress import Pace, ProgressDisplay, show_progress
 from phrasescore.io.text import read_lines
 from phrasescore.progress import Meter, Progress
+from tests.terminal import drawn, resize, screen
 
 
 class Clock:
@@ -54,17 +46,70 @@ def test_without_a_terminal_a_line_is_logged_now_and_then(caplog: pytest.LogCapt
             seconds.append(clock.now - 100)
     show(Progress("annotate", "lines", 2500, finished=True))
     assert seconds == [10, 30, 60, 120, 180, 240]
-    assert caplog.messages[0] == "annotate: 100 lines, 10 lines/s"
+    assert caplog.messages[0] == "annotate: 0:10 so far, 100 lines, 10 lines/s"
     assert caplog.messages[-1] == "annotate: 2,500 lines in 250.0 s (10 lines/s)"
 
 
-def test_a_known_total_gives_the_share_and_the_time_left(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_known_total_gives_the_time_left_and_the_share(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     show = ProgressDisplay(io.StringIO(), clock)
     show(Progress("train", "pairs", 0, 10_000))
-    clock.now += 20
-    show(Progress("train", "pairs", 2500, 10_000, note="loss 3.21"))
-    assert caplog.messages == ["train: 25% of 10,000 pairs, 125 pairs/s, 1:00 left, loss 3.21"]
+    for done in (1250, 2500):
+        clock.now += 10
+        show(Progress("train", "pairs", done, 10_000, note="loss 3.21"))
+    clock.now += 10
+    # Of 7500 pairs, at 125 a second.
+    show(Progress("train", "pairs", 3750, 10_000, note="loss 3.21"))
+    assert caplog.messages == [
+        "train: measuring the speed, 12%, 1,250 of 10,000 pairs, loss 3.21",
+        "train: 0:50 left, 37%, 3,750 of 10,000 pairs, loss 3.21, 125 pairs/s",
+    ]
+
+
+def test_the_time_before_the_first_result_is_not_in_the_rate() -> None:
+    """A minute of compiling, and then an item every two seconds."""
+    pace = Pace()
+    rates = []
+    for second in range(60, 100, 2):
+        pace.add(second, 1 + (second - 60) / 2)
+        rates.append(pace.rate)
+    # The items until second 68 are within a tenth of the minute and two seconds: they may be of
+    # the first result.
+    assert rates == [*[None] * 6, *[0.5] * 14]
+
+
+def test_many_items_at_once_are_a_result_of_the_time_before_them() -> None:
+    """A minute of compiling with the first 3000 items; then 3000 every 10 seconds."""
+    pace = Pace()
+    rates = {}
+    for result in range(7):
+        for tenth in range(4):  # the first item, and then 1000 in each tenth of a second
+            pace.add(60 + 10 * result + tenth / 10, 3000 * result + (1000 * tenth or 1))
+            rates[result, tenth] = pace.rate
+    assert {rates[key] for key in rates if key < (1, 1)} == {None}
+    for result in range(1, 7):
+        assert rates[result, 3] == pytest.approx(300)
+        assert rates[result, 0] == rates[result - 1, 3]
+
+
+def test_a_pause_in_a_long_run_changes_the_rate_little() -> None:
+    pace = Pace()
+    for second in range(1, 1001):
+        pace.add(second, second)
+    pace.add(1060, 1001)
+    assert pace.rate == 1
+    pace.add(1061, 1002)
+    # Of the last 531 seconds, or a twentieth more, 60 were a pause.
+    assert pace.rate == pytest.approx(1 - 59 / 560, abs=0.01)
+
+
+def test_a_slower_second_half_has_its_own_rate() -> None:
+    pace = Pace()
+    for second in range(1, 101):
+        pace.add(second, 10 * second)
+    for second in range(1, 121):
+        pace.add(100 + second, 1000 + second)
+    assert pace.rate == 1
 
 
 def test_a_terminal_gets_a_bar_that_is_taken_away_at_the_end(
@@ -76,8 +121,8 @@ def test_a_terminal_gets_a_bar_that_is_taken_away_at_the_end(
     clock.now += 2
     drawn = terminal.getvalue()
     show(Progress("show", "lines", 4, 4, finished=True))
-    assert "show:   0%" in drawn
-    assert terminal.getvalue().rsplit("\r", 2)[1].strip() == ""
+    assert "show: starting" in drawn
+    assert screen(terminal.getvalue()) == [""]
     assert caplog.messages == ["show: 4 lines in 2.0 s (2 lines/s)"]
 
 
@@ -97,7 +142,7 @@ def test_closing_leaves_no_summary_and_no_bar(caplog: pytest.LogCaptureFixture) 
     show = ProgressDisplay(terminal, Clock())
     show(Progress("show", "lines", 0, 4))
     show.close()
-    assert terminal.getvalue().rsplit("\r", 2)[1].strip() == ""
+    assert screen(terminal.getvalue()) == [""]
     assert caplog.messages == []
 
 
@@ -123,60 +168,138 @@ def test_work_that_begins_after_its_preparation_has_a_rate_without_it(
     assert caplog.messages == ["train: 20 updates in 10.0 s (2 updates/s)"]
 
 
-def drawn_in_80_columns(act: Callable[[TextIO], None]) -> str:
-    leader, follower = pty.openpty()
-    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    with os.fdopen(follower, "w") as stream:
-        act(stream)
-    data = b""
-    with contextlib.suppress(OSError):  # EIO: all is read, and nobody writes any more
-        while True:  # One read may return only the first of several writes.
-            data += os.read(leader, 1 << 16)
-    os.close(leader)
-    return data.decode()
+def _training(show: ProgressDisplay, clock: Clock) -> None:
+    note = "loss 3.210, epoch 1.25, 12,345 words/s"
+    show(Progress("train attention", "updates", 0, 10_000))
+    for done in range(1000, 4000, 1000):
+        clock.now += 1000
+        show(Progress("train attention", "updates", done, 10_000, note=note))
 
 
-def test_the_time_left_is_seen_in_80_columns() -> None:
+@pytest.mark.parametrize(
+    ("columns", "start", "end"),
+    [
+        (140, "train attention: 1:56:40 left,  30% |", "12,345 words/s, 1 updates/s"),
+        (
+            100,
+            "train attention: 1:56:40 left,  30% |",
+            "| 3,000 of 10,000 updates, loss 3.210, epoch 1.25",
+        ),
+        (80, "train attention: 1:56:40 left,  30% |", "| 3,000 of 10,000 updates"),
+        (60, "train attention: 1:56:40 left,  30% |", "|"),
+        (40, "train attention: 1:56:40 left,  30%", "%"),
+        (32, "train attention: 1:56:40 left", "left"),
+    ],
+)
+def test_a_line_fits_the_terminal_and_begins_with_the_time_left(
+    columns: int, start: str, end: str
+) -> None:
     def act(stream: TextIO) -> None:
         clock = Clock()
         show = ProgressDisplay(stream, clock)
-        note = "update 1,500, loss 3.21, validation perplexity 8.008, 12,345 words/s"
-        show(Progress("train attention", "updates", 0, 10_000))
-        for done in range(1, 4):
-            time.sleep(0.11)  # tqdm draws every tenth of a second
-            show(Progress("train attention", "updates", 1000 * done, 10_000, note=note))
+        _training(show, clock)
+        stream.write("\0")
         show.close()
 
-    lines = drawn_in_80_columns(act).split("\r")
-    assert max(map(len, lines)) <= 80
-    assert any(re.match(r"train attention:  20%, 00:0\d left \|", line) for line in lines)
+    data = drawn(act, columns).partition("\0")[0]
+    (line,) = screen(data, columns)
+    assert line.startswith(start)
+    assert line.endswith(end)
+    # Two columns are left for "^C", and one as the cursor would wrap.
+    assert len(line) <= columns - 3
+    assert "\n" not in data
 
 
-def test_a_message_takes_the_bar_away_and_brings_it_back() -> None:
+def test_control_characters_of_a_name_are_shown_and_not_sent() -> None:
     def act(stream: TextIO) -> None:
         show = ProgressDisplay(stream, Clock())
-        show(Progress("show", "lines", 0, 4))
-        with show.without_bars():
-            stream.write("phrasescore: update 10: validation perplexity 8.008\n")
+        show(Progress("report: \x1b[2J{n}", "lines", 0, 4))
+        show(Progress("report: \x1b[2J{n}", "lines", 1, 4, note="\x07{x}"))
         show.close()
 
-    drawn = drawn_in_80_columns(act)
-    assert "\rphrasescore: update 10: validation perplexity 8.008\r\n" in drawn
-    assert "show:   0%" in drawn.rpartition("8.008")[2]
+    data = drawn(act, 120)
+    assert "report: \\u001b[2J{n}: measuring the speed,  25% |" in data
+    assert "1 of 4 lines, \\u0007{x}" in data
+    assert "\x1b[2J" not in data
 
 
-def test_the_logged_message_of_a_command_is_not_glued_to_a_bar(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_resized_terminal_gets_a_line_of_its_new_width() -> None:
+    def act(stream: TextIO) -> None:
+        clock = Clock()
+        show = ProgressDisplay(stream, clock)
+        _training(show, clock)
+        resize(stream.fileno(), 50)
+        stream.write("\n")  # what is drawn already is the terminal's
+        show(Progress("train attention", "updates", 4000, 10_000))
+        stream.write("\0")
+        show.close()
+
+    lines = screen(drawn(act, 120).partition("\0")[0], 120)
+    assert [40 < len(line) <= 47 for line in lines] == [False, True]
+
+
+def test_ctrl_c_and_a_message_leave_no_fragment_of_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
+    def act(stream: TextIO) -> None:
+        monkeypatch.setattr("sys.stderr", stream)
+        show_progress(Progress("train", "updates", 10, 100))
+        stream.write("^C")
+        say("interrupted")
+        show_progress.close()
+
+    data = drawn(act)
+    assert "train: " in data
+    assert screen(data) == ["phrasescore: interrupted", ""]
+
+
+def test_two_bars_stand_below_each_other_and_leave_nothing() -> None:
+    def act(stream: TextIO) -> None:
+        show = ProgressDisplay(stream, Clock())
+        show(Progress("one", "lines", 0, 4))
+        show(Progress("two", "lines", 0, 4))
+        with show.without_bars():
+            stream.write("a message\n")
+        stream.write("\0")
+        show(Progress("one", "lines", 4, 4, finished=True))
+        with show.without_bars():
+            stream.write("one is done\n")
+        show.close()
+        stream.write("the end")
+
+    data = drawn(act)
+    assert screen(data.partition("\0")[0]) == ["a message", "one: starting", "two: starting"]
+    assert [line for line in screen(data.replace("\0", "")) if line] == [
+        *("a message", "one is done", "the end")
+    ]
+
+
+def test_a_message_stands_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     def act(stream: TextIO) -> None:
         monkeypatch.setattr("sys.stderr", stream)
         show_progress(Progress("show", "lines", 0, 4))
-        _StderrHandler().emit(
+        StderrHandler().emit(
             logging.makeLogRecord({"msg": "perplexity 8.008", "levelno": logging.INFO})
         )
+        stream.write("\0")
         show_progress.close()
 
-    assert "\rphrasescore: perplexity 8.008\r\n" in drawn_in_80_columns(act)
+    assert screen(drawn(act).partition("\0")[0]) == [
+        *("phrasescore: perplexity 8.008", "show: starting")
+    ]
+
+
+def test_a_dumb_terminal_and_data_on_the_terminal_get_lines(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    for change in ("dumb", "data"):
+        clock, terminal = Clock(), Terminal()
+        show = ProgressDisplay(terminal, clock)
+        show.no_bars = change == "data"
+        monkeypatch.setenv("TERM", "dumb" if change == "dumb" else "xterm")
+        show(Progress("show", "lines", 0))
+        clock.now += 10
+        show(Progress("show", "lines", 1))
+        assert (terminal.getvalue(), caplog.messages) == ("", ["show: 0:10 so far, 1 line"])
+        caplog.clear()
 
 
 @pytest.mark.parametrize("name", ["table", "table.gz"])
@@ -203,6 +326,17 @@ def test_a_share_gives_the_time_left(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     show = ProgressDisplay(io.StringIO(), clock)
     show(Progress("annotate", "lines", 0))
-    clock.now += 20
-    show(Progress("annotate", "lines", 2500, share=0.25))
-    assert caplog.messages == ["annotate: 2,500 lines (25%), 125 lines/s, 1:00 left"]
+    for share in (0.5, 0.625, 0.75):
+        clock.now += 20
+        show(Progress("annotate", "lines", round(10_000 * share) - 4000, None, share, skipped=4000))
+    assert caplog.messages[-1] == "annotate: 0:40 left, 75%, 7,500 lines, 62 lines/s"
+
+
+def test_after_the_last_item_no_time_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    clock = Clock()
+    show = ProgressDisplay(io.StringIO(), clock)
+    show(Progress("build-lm", "lines", 0))
+    for share in (0.25, 0.5, 1.0):
+        clock.now += 20
+        show(Progress("build-lm", "lines", round(8 * share), None, share, "sort"))
+    assert caplog.messages[-1] == "build-lm: finishing, 100%, 8 lines, sort, 0.1 lines/s"

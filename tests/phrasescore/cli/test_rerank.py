@@ -164,7 +164,7 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
     folder.weights.write_text("LM0= 1\nGone0= 1\n")
     result = folder.weighted()
     assert (result.exit_code, result.stdout) == (1, "")
-    assert "no weights for LSTM0" in result.stderr
+    assert "these features have no weight: LSTM0" in result.stderr
     result = folder.weighted("--ignore-unweighted")
     assert result.exit_code == 1
     assert "expected the features Gone0" in result.stderr

@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -12,8 +13,8 @@ import pytest
 from click.shell_completion import BashComplete
 from click.testing import CliRunner
 
-from phrasescore.cli import VERBS, main
-from phrasescore.cli.options import SUBJECTS, SubjectOption, Verb, heading
+from phrasescore.cli import VERBS, main, options
+from phrasescore.cli.options import SUBJECTS, SubjectOption, Verb, heading, option
 from tests.command_line import run
 
 SECTION = re.compile(r"^(\w.*):$", re.MULTILINE)
@@ -30,7 +31,7 @@ def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> Non
     command = _verb(name)
     shown = run(name, "--help").stdout
     sections = dict(zip(SECTION.findall(shown), SECTION.split(shown)[2::2], strict=True))
-    assert list(sections) == [subject for subject in SUBJECTS if subject in sections]
+    assert list(sections) == [each for each in (*SUBJECTS, "Example") if each in sections]
     for param in command.params:
         if isinstance(param, click.Option):
             assert isinstance(param, SubjectOption), param.opts
@@ -48,10 +49,10 @@ def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> Non
         ("--output", "Output"),
         ("--moses-ini-out", "Output"),
         ("--resume", "Long runs"),
-        ("--precision", "Speed"),
-        ("--device", "Speed"),
-        ("--threads", "Speed"),
-        ("--engine", "Speed"),
+        ("--precision", "Devices and speed"),
+        ("--device", "Devices and speed"),
+        ("--threads", "Devices and speed"),
+        ("--engine", "Devices and speed"),
         ("--feature", "Networks and features"),
         ("--quiet", "Messages and help"),
     ],
@@ -73,7 +74,7 @@ def test_an_option_of_several_verbs_has_one_subject(flag: str, subject: str) -> 
 def test_a_heading_is_of_the_options_below_it_up_to_the_next() -> None:
     @click.command(cls=Verb)
     @click.argument("file")
-    @heading("Speed")
+    @heading("Devices and speed")
     @click.option("--threads", cls=SubjectOption)
     @heading("Input")
     @click.option("--source", cls=SubjectOption)
@@ -84,9 +85,57 @@ def test_a_heading_is_of_the_options_below_it_up_to_the_next() -> None:
     assert CliRunner().invoke(verb, ["--help"]).stdout == (
         "Usage: verb [OPTIONS] FILE\n\n  Do.\n\n"
         "Input:\n  --source TEXT\n\n"
-        "Speed:\n  --threads TEXT\n\n"
+        "Devices and speed:\n  --threads TEXT\n\n"
         "Messages and help:\n  --help  Show this message and exit.\n"
     )
+
+
+def test_a_default_a_range_and_long_choices_are_plain_words() -> None:
+    @click.command(cls=Verb, example="verb --size 2")
+    @option("--size", "Size.", type=click.IntRange(min=1, max=9), default=2)
+    @option("--share", "Share.", type=click.FloatRange(0, 1, min_open=True), show_default="half")
+    @option("--kind", "The kind.", type=click.Choice(["a" * 20, "b" * 20, "c" * 20]))
+    @options.output
+    @heading("Output")
+    @option("--report", "A report.")
+    def verb() -> None:
+        """Do."""
+
+    shown = CliRunner().invoke(verb, ["--help"]).stdout
+    assert "--size INTEGER RANGE  Size.  [default: 2; 1 to 9]\n" in shown
+    assert "[default: half; above 0, up to 1]\n" in shown
+    assert f"--kind NAME           The kind. NAME is {'a' * 20}," in shown
+    assert shown.index("--output") < shown.index("--report")
+    assert shown.endswith("\nExample:\n  phrasescore verb --size 2\n")
+
+
+@pytest.mark.parametrize("columns", [60, 80, 120])
+def test_no_line_of_the_help_is_cut_or_wrapped(columns: int) -> None:
+    for name in ("", *VERBS):
+        words = [*filter(None, [name]), "--help"]
+        shown = CliRunner().invoke(main, words, terminal_width=columns - 2).stdout
+        assert max(map(len, shown.splitlines())) < columns, name
+
+
+def test_the_list_of_verbs_has_all_of_them_with_whole_descriptions() -> None:
+    shown = run("--help").stdout
+    for name in VERBS:
+        short = _verb(name).short_help
+        assert short
+        assert len(short) <= 60
+        assert re.search(rf"^  {name} +{re.escape(short)}$", shown, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_example_of_each_verb_is_a_command_that_its_parser_takes(name: str) -> None:
+    shown = run(name, "--help").stdout.rpartition("\nExample:\n")[2]
+    program, verb, *words = shlex.split(shown.replace("\\\n", " "))
+    assert (program, verb) == ("phrasescore", name)
+    command = _verb(name)
+    assert isinstance(command, Verb)
+    assert shlex.split(command.example) == [verb, *words]
+    # Parses the words and converts the values; a required or unknown option is an error.
+    command.make_context(name, words)
 
 
 @pytest.mark.parametrize(

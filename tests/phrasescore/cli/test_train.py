@@ -52,7 +52,7 @@ def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
     result = succeeded(train(table, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
     assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
-    assert "model: stopped by updates; validation perplexity" in result.stderr
+    assert "model: limit of updates reached; validation perplexity" in result.stderr
     assert names(tmp_path) == ["model", "table"]
     checkpoint = load_checkpoint(tmp_path / "model")
     assert checkpoint.record.updates == 20
@@ -132,7 +132,7 @@ def test_the_joint_counts_of_the_table_weigh_the_words(tmp_path: Path) -> None:
         (["--config=none.toml"], 1, "none.toml: cannot be read"),
         (["--source-corpus=a", "--source-vocabulary=b"], 2, "cannot be combined"),
         (["--source-corpus=none.fr"], 1, "none.fr"),
-        (["--minutes=-1"], 1, "--minutes: [training] minutes: must be at least 0.0, got -1.0"),
+        (["--minutes=-1"], 1, "--minutes: must be at least 0, got -1.0"),
         (["-o", "."], 1, ".: expected the name of a folder for the model"),
         (["-o", "-"], 1, "-: expected the name of a folder for the model"),
         (["-o", "m", "-", "--source-corpus=-"], 2, "two files cannot share stdin"),

@@ -50,18 +50,21 @@ def saved_model(tmp_path: Path) -> Path:
 
 
 def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> None:
-    text = model_report(folder).to_text()
+    whole = model_report(folder).to_text()
+    assert all(len(line) <= 80 for line in whole.splitlines())
+    assert whole.count("\n\n") == 4  # network, data, training, fingerprints, curve
+    text = " ".join(whole.split())
     checkpoint = load_checkpoint(folder)
     for part in [
         "p(source | target)",
-        "hidden_size 4",
-        f"parameters   {checkpoint.num_parameters:,}",
+        "hidden_size=4",
+        f"parameters {checkpoint.num_parameters:,}",
         "the target side: shortlist of 2 words, 93.12% of the training data's words",
         "the source side: shortlist of 3 words, 100.00% of the corpus c.fr's words",
         "1,234 distinct",
         "f00d",
         checkpoint.fingerprint,
-        "    10      0.5       3.2500                 20.500",
+        "10 0.5 3.2500 20.500",
         "best: after update 10",
     ]:
         assert part in text
@@ -73,7 +76,7 @@ def test_the_text_says_from_which_end_words_are_predicted(folder: Path) -> None:
     direction = direction_of(reverse=True, right_to_left=True)
     record = dataclasses.replace(checkpoint.record, direction=direction)
     save_checkpoint(folder, dataclasses.replace(checkpoint, record=record))
-    text = model_report(folder).to_text()
+    text = " ".join(model_report(folder).to_text().split())
     assert f"p(source | target) (direction {direction})" in text
     assert "the source side, the last word first: shortlist of 3 words" in text
 

@@ -378,15 +378,15 @@ def test_progress_tells_where_the_run_is(tmp_path: Path) -> None:
     assert seen[6].latest is not None
     assert seen[6].latest.update == 6
     assert all(now.loss > 0 and now.words_per_second > 0 for now in seen)
-    assert seen[-1].seconds_left == 0
+    assert [now.share for now in seen] == pytest.approx([n / 23 for n in range(1, 24)])
 
 
-def test_past_a_limit_no_time_is_left(tmp_path: Path) -> None:
+def test_past_a_limit_the_whole_share_is_used(tmp_path: Path) -> None:
     seen: list[TrainingProgress] = []
     # Six tenths of a microsecond, which are over before the first update is.
     config = TINY.override(["training.minutes=1e-8"])
     train_model(make_run(tmp_path, config), report=seen.append)
-    assert [now.seconds_left for now in seen] == [0.0]
+    assert [now.share for now in seen] == [1.0]
 
 
 def test_a_precision_that_the_device_lacks_is_refused(tmp_path: Path) -> None:

@@ -197,10 +197,12 @@ def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
     assert lines[0] == "ScoringModel"
     shown = dict(line.split(None, 1) for line in lines[1:])
     assert shown["kind"] == "attention, p(target | source) (direction target-given-source)"
-    assert shown["sizes"].startswith("hidden_size 7, ")
+    assert shown["sizes"].startswith("hidden_size=7, ")
     assert "shortlist of 2 words" in shown["reads"]
     assert "shortlist of 3 words" in shown["predicts"]
-    assert shown["quality"] == "stopped by updates; validation perplexity 7.250 after update 20"
+    assert (
+        shown["quality"] == "limit of updates reached; validation perplexity 7.250 after update 20"
+    )
     assert model.record.curve == points
     assert "CurvePoint" not in repr(model.record)
 

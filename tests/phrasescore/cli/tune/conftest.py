@@ -17,3 +17,5 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
 def _few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     # MERT would start 240 times near the best weights of pools as small as those of tests.
     monkeypatch.setattr("tuning.mert.SMALL", 1)
+    # Every test would get the warning about few sentences.
+    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 0)

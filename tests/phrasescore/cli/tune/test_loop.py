@@ -11,7 +11,13 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import (
+    check_refusal,
+    run,
+    succeeded,
+    suggested_commands,
+    tuned_scores,
+)
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.tune.loop_folder import Folder, rounds
 from tests.tiny_generator import TinyGenerator
@@ -24,7 +30,7 @@ def test_rounds_raise_bleu_and_the_best_of_them_is_kept(folder: Folder) -> None:
     assert len(scores) >= 2
     assert max(scores) > scores[0] + 10
     best = max(scores)
-    assert result.stderr.endswith(f"phrasescore: BLEU {scores[0]:.2f} -> {best:.2f}\n")
+    assert tuned_scores(result) == f"BLEU {scores[0]:.2f} -> {best:.2f}"
     state = folder.state()
     first_best = state["rounds"][scores.index(best)]["weights"][1]
     assert {name: list(values) for name, values in load_weights("out").lists.items()} == first_best
@@ -36,7 +42,7 @@ def test_the_best_is_kept_where_the_last_is_worse(folder: Folder) -> None:
     # A list of one hypothesis holds nothing to choose from: rounds go up and down.
     result = folder.run("--nbest-size", "2", "--seed", "3", "--patience", "2")
     scores = rounds(result)
-    assert result.stderr.endswith(f"phrasescore: BLEU {scores[0]:.2f} -> {max(scores):.2f}\n")
+    assert tuned_scores(result) == f"BLEU {scores[0]:.2f} -> {max(scores):.2f}"
     weights = load_weights("out").lists
     (folder.path / "w").write_text((folder.path / "out").read_text())
     command = [*shlex.split(folder.decoder), "--weights-file", "w", "--nbest", "list", "1"]
@@ -96,13 +102,13 @@ def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
     arguments += ["--decoder-flags", "--references reference", "--threads", "1"]
     result = succeeded(run(*arguments))
     assert len(rounds(result)) == 2
-    assert "2 rounds: limit of 2 rounds reached" in result.stderr
+    assert "stopped after 2 rounds: limit of 2 rounds (--iterations); the best is" in result.stderr
 
 
 def test_weights_that_a_file_does_not_name_are_those_of_moses_ini(folder: Folder) -> None:
     (folder.path / "start").write_text("Good0= 0.25\n")
     result = succeeded(folder.run("--weights", "start", "--iterations", "1"))
-    assert "warning: the weights are still the start weights" in result.stderr
+    assert "warning: the result is the start weights: new weights" in result.stderr
     assert load_weights("work/run1.weights").lists == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
 
 
@@ -168,8 +174,8 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
     result = succeeded(folder.run(*options, "--iterations", "2", "--target-language", "fr"))
     assert {"CT20", "Program0"} <= load_weights("out").lists.keys()
     assert starts.read_text() == "x"  # in both rounds
-    wanted = f"SOURCE --ctranslate2 seq2seq --scores-command '{command}' --target-language fr"
-    assert f"{wanted} -o RESCORED" in result.stderr
+    wanted = ["--ctranslate2", "seq2seq", "--scores-command", command, "--target-language", "fr"]
+    assert f" TEST {shlex.join(wanted)} -o test.rescored" in suggested_commands(result)[0]
     with gzip.open("work/run2.rescored.gz", "rt") as stream:
         for line in stream:
             words, features = line.split(" ||| ")[1:3]
@@ -208,7 +214,8 @@ def test_what_is_no_network_joins_each_round_without_one(folder: Folder) -> None
     assert float(lexicon.split()[2]) == pytest.approx(both.lists["Lexicon0"][0], 1e-4)
     assert float(good.split()[2]) == pytest.approx(both.search["Good0"][0], 1e-4)
     assert {"Lexicon0", "TargetLength0"} <= load_weights("out").lists.keys()
-    assert "SOURCE --lexicon lex --feature target_length -o RESCORED" in result.stderr
+    command = suggested_commands(result)[0]
+    assert " TEST --lexicon lex --feature target_length -o test.rescored" in command
     assert not (folder.path / "work" / "scores.cache").exists()
     check_refusal(
         folder.run("--rescore-feature", "unknown_words"), "requires at least one model", 2
@@ -222,20 +229,20 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     result = succeeded(folder.run(*rescore, "--device", "cpu", "--translations", "translations"))
     best = rounds(result).index(max(rounds(result))) + 1
     # The commands are those that are named, with the list of the best round.
-    (line,) = [line for line in result.stderr.splitlines() if "does not know RNN0, RNN1" in line]
-    assert "phrasescore decode --weights out, or Moses with work/moses.ini;" in line
-    commands = line.partition("work/moses.ini; ")[2].split("; ")
-    places = {"NBEST": f"work/run{best}.nbest", "SOURCE": "source"}
-    for command in commands:
+    assert "the decoder does not know RNN0, RNN1: there are two sets" in result.stderr
+    places = {"test.nbest": f"work/run{best}.nbest", "TEST": "source"}
+    for command in suggested_commands(result):
         arguments = [places.get(word, word) for word in shlex.split(command)[1:]]
         if arguments[0] == "rerank":
             arguments.append("--ignore-missing")  # of the sparse feature, in this list
         done = succeeded(run("-q", *arguments))
     by_loop = gzip.decompress((folder.path / "work" / f"run{best}.rescored.gz").read_bytes())
-    assert (folder.path / "RESCORED").read_bytes() == by_loop
-    (folder.path / "best").write_text(done.stdout)
-    assert (folder.path / "translations").read_text() == done.stdout
+    assert (folder.path / "test.rescored").read_bytes() == by_loop
+    assert done.stdout == ""
+    best_text = (folder.path / "test.reranked").read_text()
+    (folder.path / "best").write_text(best_text)
+    assert (folder.path / "translations").read_text() == best_text
     options = ["--references", "reference", "--metric", "multi-bleu"]
     measured = run("evaluate", "best", *options)
     assert measured.stdout.startswith(f"BLEU = {max(rounds(result)):.2f}, ")
-    assert result.stderr.endswith(f" -> {max(rounds(result)):.2f}\n")
+    assert tuned_scores(result).endswith(f" -> {max(rounds(result)):.2f}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, run, succeeded, tuned_scores
 from tests.phrasescore.workflows.tune.tune_folder import (
     FEATURES,
     INI,
@@ -29,18 +29,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 @pytest.mark.parametrize("method", METHODS)
 def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
     result = succeeded(folder.run("--method", method, "-o", "out"))
-    line = result.stderr.splitlines()[-1]
-    assert line.startswith("phrasescore: BLEU 66.87 -> ")
+    line = tuned_scores(result)
+    assert line.startswith("BLEU 66.87 -> ")
     assert float(line.split()[-1]) > 66.87
     weight = load_weights("out").lists["RNN0"][0]
     assert weight > 0
-    assert f"phrasescore: new weights (started at 0): RNN0= {weight:.6g}\n" in result.stderr
+    assert re.search(rf"^  RNN0 +{weight:.4g}  \(new\)$", result.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize("method", ["mert", "pro", "xbleu"])
 def test_the_weights_found_choose_what_is_right(folder: TuneFolder, method: str) -> None:
     result = succeeded(folder.run("--method", method, "-o", "out"))
-    assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87 -> 100.00"
+    assert tuned_scores(result) == "BLEU 66.87 -> 100.00"
     assert result.stdout == ""
     weights = load_weights("out").lists
     assert list(weights) == ["LM0", "TM0", "RNN0"]
@@ -64,7 +64,7 @@ def test_the_dev_score_reached_is_the_one_that_evaluate_measures(folder: TuneFol
     (folder.path / "weights").write_text("LM0= 1\nTM0= 1\nTM0= 1\nRNN0= 0\n")
     # Only RNN0 can choose otherwise, and it may not.
     result = folder.run("--fix", "RNN0", "--fix", "LM0", "-o", "out")
-    assert result.stderr.splitlines()[-1] == "phrasescore: BLEU 66.87 -> 66.87"
+    assert tuned_scores(result) == "BLEU 66.87 -> 66.87"
     run("-q", "rerank", "nbest", "--weights", "out", "-o", "best")
     options = ["--references", "reference", "--metric", "multi-bleu"]
     measured = run("evaluate", "best", *options)
@@ -86,7 +86,7 @@ def test_several_lists_are_pooled(folder: TuneFolder) -> None:
     (folder.path / "two").write_text(lines[1] + lines[3] + lines[6])
     result = succeeded(folder.run("-o", "out", nbest=("one", "two")))
     assert "phrasescore: 3 sentences, 6 hypotheses, 4 weights\n" in result.stderr
-    assert result.stderr.endswith("-> 100.00\n")
+    assert tuned_scores(result).endswith("-> 100.00")
 
 
 def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
@@ -101,7 +101,7 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     assert head == INI.partition("[weight]\n")[0]
     assert lines.startswith("UnknownWordPenalty0= 1\nLM0= ")
     assert load_weights("tuned.ini").lists["LM0"] == pytest.approx(weights["LM0"])
-    assert "(started at 0): RNN0" in result.stderr
+    assert re.search(r"\n  RNN0 .*\(new\)\n", result.stderr)
     assert "moses.ini has no features for these weights: RNN0" in result.stderr
 
 
@@ -110,7 +110,7 @@ def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: 
     (folder.path / "both").write_text(both)
     arguments = ["--weights", "both", "--moses-ini", "moses.ini", "--moses-ini-out", "merged.ini"]
     result = folder.call(*arguments)
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
+    assert (result.exit_code, result.stdout) == (0, "")
     weights = "[weight]\nUnknownWordPenalty0= 1\nLM0= 0.75\nTM0= 0.25 -0.5\n"
     expected = INI.partition("[weight]\n")[0] + weights
     assert (folder.path / "merged.ini").read_text() == expected
@@ -136,7 +136,7 @@ def test_what_the_extractor_wrote_is_tuned_on(folder: TuneFolder) -> None:
     (folder.path / "two").write_text("LM0= 1\nRNN0= 0\n")
     for start in (["--ifile", "init.opt"], ["--weights", "two"]):
         result = succeeded(folder.call(*extracted, *start))
-        assert result.stderr.endswith("-> 100.00\n")
+        assert tuned_scores(result).endswith("-> 100.00")
         assert list(load_weights("out").lists) == ["LM0", "RNN0"]
 
 
@@ -154,11 +154,11 @@ def test_the_pool_is_written_as_the_extractor_would(folder: TuneFolder) -> None:
 
 
 def test_chrf_and_its_mean_with_bleu_are_metrics_too(folder: TuneFolder) -> None:
-    found = folder.run("--metric", "chrf", "-o", "out").stderr.splitlines()[-1]
-    assert re.fullmatch(r"phrasescore: chrF2 \d\d\.\d\d -> 100\.00", found)
+    found = tuned_scores(folder.run("--metric", "chrf", "-o", "out"))
+    assert re.fullmatch(r"chrF2 \d\d\.\d\d -> 100\.00", found)
     both = ["--metric", "bleu=3", "--metric", "chrf"]
-    found = folder.run(*both, "-o", "out").stderr.splitlines()[-1]
-    assert re.fullmatch(r"phrasescore: 0\.75 BLEU \+ 0\.25 chrF2 \d\d\.\d\d -> 100\.00", found)
+    found = tuned_scores(folder.run(*both, "-o", "out"))
+    assert re.fullmatch(r"0\.75 BLEU \+ 0\.25 chrF2 \d\d\.\d\d -> 100\.00", found)
 
 
 @pytest.mark.parametrize("method", ["mert", "mira", "pro", "xbleu"])
@@ -169,8 +169,8 @@ def test_every_method_maximises_accuracies(
     folder: TuneFolder, method: str, metric: str, name: str
 ) -> None:
     result = folder.run("--metric", metric, "--method", method, "-o", "out")
-    found = result.stderr.splitlines()[-1]
-    assert re.fullmatch(rf"phrasescore: {name} \d\d\.\d\d -> 100\.00", found)
+    found = tuned_scores(result)
+    assert re.fullmatch(rf"{name} \d\d\.\d\d -> 100\.00", found)
 
 
 def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolder) -> None:
@@ -202,8 +202,9 @@ def test_replicas_are_reported_with_their_spread_and_averaged(folder: TuneFolder
         single.append(load_weights("one").lists)
     options = ["--seed", "3", "--replicas", "3", "-o", "out", "--report", "report"]
     result = succeeded(folder.run(*options, "--format", "json"))
-    line = "3 replicas: mean 100.00 ± 0.00, average of the weights 100.00"
+    line = "3 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00"
     assert f"phrasescore: {line}\n" in result.stderr
+    assert "phrasescore: seed 4: BLEU 66.87 -> 100.00\n" in result.stderr
     for name, values in load_weights("out").lists.items():
         mean = sum(weights[name][0] for weights in single) / 3
         assert values[0] == pytest.approx(mean)
@@ -230,7 +231,7 @@ def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> Non
     (folder.path / "reference1").write_text("z z z z x\n" * 3)
     result = folder.run("--refs", "nothing", "-o", "out")
     assert result.exit_code == 1
-    assert folder.run("-o", "out").stderr.endswith("-> 100.00\n")
+    assert tuned_scores(folder.run("-o", "out")).endswith("-> 100.00")
 
 
 @pytest.mark.slow
@@ -243,4 +244,26 @@ def test_real_files_of_the_extractor_reach_more_than_mosess_mert(
     extracted += ["--scores", str(files / "scores.dat.gz"), "--starts", "3"]
     start = ["--ifile", str(files / "init.default.opt"), "-o", str(tmp_path / "out")]
     result = succeeded(run("tune", *extracted, *start))
-    assert float(result.stderr.split()[-1]) >= 56.95
+    assert float(tuned_scores(result).split()[-1]) >= 56.95
+
+
+def test_few_sentences_are_warned_of(folder: TuneFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 20)
+    assert (
+        "warning: 3 sentences are few to tune 4 weights on: with fewer than 20 per weight, part of "
+        "the gain is overfitting; use 80 or more, "
+    ) in folder.run("-o", "out").stderr
+    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 0.75)  # 3 of 4
+    assert "warning" not in folder.run("-o", "out").stderr
+
+
+def test_the_new_weights_are_a_table(folder: TuneFolder) -> None:
+    result = succeeded(folder.run("-o", "out"))
+    weights = load_weights("out").lists
+    lines = result.stderr.partition("phrasescore: new weights:\n")[2].splitlines()[:3]
+    rows = [line.split() for line in lines]
+    assert [row[0] for row in rows] == list(weights) == ["LM0", "TM0", "RNN0"]
+    for name, *cells in rows:
+        shown = [float(cell) for cell in cells if cell != "(new)"]
+        assert shown == pytest.approx(list(weights[name]), rel=1e-3)
+    assert ["(new)" in row for row in rows] == [False, False, True]

@@ -135,7 +135,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
     monkeypatch.setattr(optimiser_module, "load_method", load)
     result = folder.run("-o", "out", "--replicas", "5", "--method", "pro")
     assert result.exit_code == 130
-    assert "2 replicas: mean 100.00 ± 0.00, average of the weights 100.00" in result.stderr
+    assert "2 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00" in result.stderr
 
 
 @pytest.mark.parametrize(
@@ -160,7 +160,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
             "nbest --references reference --weights weights --resume",
             "--resume can only be used with --decode",
         ),
-        ("nbest --nbest 5 --working-dir x", "--nbest-size, --working-dir can only be used with"),
+        ("nbest --nbest 5 --working-dir x", "--working-dir, --nbest-size can only be used with"),
         ("nbest --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'bl"),
         ("nbest --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
         ("--decoder moses --references reference", "--decoder requires --source"),

@@ -1,11 +1,14 @@
 """Steps at work: told, stopped, killed, gone on with, and beside one another."""
 
+import logging
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.workflows.experiment import run as running
 from phrasescore.workflows.experiment.commands import shown
-from phrasescore.workflows.experiment.run import RunningStep, stop
+from phrasescore.workflows.experiment.run import RunningStep, stop, time_left
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 
@@ -88,6 +91,7 @@ def test_a_killed_run_goes_on_where_it_was(steps: Steps) -> None:
     # The command outlives it, and must not be run a second time beside itself.
     refused = subprocess.run(
         [sys.executable, "-c", f"""
+from dataclasses import replace
 from pathlib import Path
 from phrasescore.io.folders import locked
 with locked(Path({str(steps.folder)!r})):
@@ -196,9 +200,35 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_what_is_run_is_said_as_a_user_could_type_it(steps: Steps) -> None:
+def test_each_step_is_said_with_its_time_and_what_is_left(
+    steps: Steps, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.DEBUG, logger="phrasescore"):
+        steps.run()
+    first, took = steps.said[:2]
+    assert first == "step 1 of 3: a"
+    assert re.fullmatch(r"step 1 of 3: a took \d+:\d\d", took)  # nothing is known of other verbs
+    # The command, as a user could type it, is for --verbose.
+    assert f"$ {shown(steps.steps()[0].words)}" in caplog.messages
+
+
+def test_the_time_that_is_left_is_that_of_limits_and_of_finished_steps(steps: Steps) -> None:
     steps.run()
-    assert steps.said[:2] == ["step 1 of 3: a", f"$ {shown(steps.steps()[0].words)}"]
+    states = StepStates(steps.folder)
+    done = steps.steps()[0]
+    verb = done.words[0]
+    states.state(done).seconds = 90.0
+    new = [
+        replace(done, name="same", words=(verb, "other")),
+        replace(done, name="train", words=("train", "--minutes", "2")),
+        replace(done, name="unknown", words=("rare",)),
+    ]
+    everything = [done, *new]
+    assert time_left(everything, states, new[:1], 1) == "; about 1:30 left"
+    assert time_left(everything, states, new[:2], 2) == "; about 1:45 left"  # (90 + 120) / 2 s
+    assert time_left(everything, states, new, 1) == "; more than 3:30 left"
+    assert time_left(everything, states, new[2:], 1) == ""
+    assert time_left(everything, states, [done], 1) == ""
 
 
 def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:

@@ -84,7 +84,7 @@ def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -
     pool, start = random_pool(1), np.array([0.5, -0.2, 0.3])
     weights, notes, rows = lists._replicate(3, optimiser, pool, CorpusBleu(), start, 3)
     assert weights.tolist() == [0.5, 0.4, -0.2]
-    assert notes[-1] == "the average is worse than the start; the result is the best: seed 4"
+    assert notes[-1] == "the average is worse than the start: using the best, of seed 4"
     assert [row.seed for row in rows] == [3, 4, 5]
 
 

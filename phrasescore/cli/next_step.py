@@ -1,0 +1,192 @@
+"""The message with which a verb ends: the files it wrote, and the command for the next step.
+
+The command has the file names of this run. Words in capitals stand for files that are unknown here.
+"""
+
+import logging
+import os
+import shlex
+from collections.abc import Callable, Collection, Sequence
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import click
+
+_logger = logging.getLogger(__name__)
+
+Given = dict[str, Any]  # a verb's parameters, and facts about its run
+Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its commands
+
+_WRITTEN = (
+    *("output", "target_output", "moses_ini_out", "report", "features_out", "translations"),
+    *("word_scores", "segments", "explain", "differences", "plot"),
+)
+_DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
+_INI = "MOSES_INI"
+_SEARCHED = ("cslm", "joint")  # kinds of networks that the search can use
+
+
+def suggest(**facts: Any) -> None:
+    """Log where the results of the current verb are, and what to do next.
+
+    :param facts: what the next step depends on besides the verb's parameters.
+    """
+    context = click.get_current_context()
+    given: Given = {**context.params, **facts}
+    names = [given.get(name) for name in _WRITTEN]
+    if isinstance(lists := given.get("nbest"), tuple):  # the option FILE N, and no argument
+        names.append(lists[0])
+    files = [quote(str(name)) for name in names if name not in (None, "-")]
+    if not files:
+        return  # the result is on stdout, where data is all that is wanted
+    said = f"wrote {', '.join(files)}"
+    find = _NEXT.get(str(context.command.name))
+    step = None if find is None else find(given)
+    if step is not None:
+        said += "\n  ".join([f"; next, {step[0]}:", *step[1]])
+    _logger.info("%s", said)
+
+
+def _tagged(path: str, tag: str) -> str:
+    """Return a quoted name in the working folder: ``table.rnn.gz`` from ``table.gz``."""
+    name = Path("moses.ini" if path == _INI else path).name
+    ending = next((each for each in (".gz", ".ini") if name.endswith(each)), "")
+    return quote(f"{name.removesuffix(ending)}.{tag}{ending}")
+
+
+def _tune(decoder: str, ini: str, more: str = "") -> str:
+    new = f"--moses-ini-out {_tagged(ini, 'tuned')} -o weights"
+    return f"phrasescore tune --decoder {decoder} {_DEV} {more}{new}"
+
+
+def _after_train(given: Given) -> Step:
+    kind, model = given["kind"], given["output"]
+    if kind in _SEARCHED:
+        flags = quote(f"--feature {kind} --model {quote(model)}")
+        command = _tune(f"embedded --config {_INI}", _INI, f"--decoder-flags {flags} ")
+        return "use the network in the search, and find its weight", [command]
+    if not given["is_of_table"]:
+        command = f"rescore NBEST --source SOURCE --model {quote(model)} -o NBEST.rescored"
+        return "add the network's score to n-best lists", [f"phrasescore {command}"]
+    table = next((path for path in given["inputs"] if path != "-"), "TABLE")
+    beside, tag = str(Path(table).with_name("moses.ini")), Path(model).name
+    ini = f"{quote(beside) if os.path.isfile(beside) else _INI}"
+    new = f"-o {_tagged(table, tag)} --moses-ini {ini} --moses-ini-out {_tagged(_INI, tag)}"
+    return "add the network's score to the phrase table", [
+        f"phrasescore annotate {quote(table)} --model {quote(model)} {new}"
+    ]
+
+
+def _after_new_column(given: Given) -> Step | None:
+    if (ini := given["moses_ini_out"]) is None:
+        return None
+    command = _tune(f"embedded --config {quote(ini)}", ini)
+    return "find the weight of the new column", [command]
+
+
+def _after_export(given: Given) -> Step | None:
+    if (ini := given["moses_ini_out"]) is None:
+        return None
+    decoder = quote(f"moses -f {quote(ini)}")
+    return "find the network's weight with a Moses that has NPLM", [_tune(decoder, ini)]
+
+
+def _after_lists(given: Given) -> Step | None:
+    """Return what to do with lists that have new features or hypotheses."""
+    if (lists := given["output"]) == "-":
+        return None
+    lists = quote(lists)
+    return "find weights on the lists of a development text, or use them to choose translations", [
+        f"phrasescore tune {lists} --references REFERENCES --moses-ini {_INI} -o weights",
+        f"phrasescore rerank {lists} --weights weights -o translations",
+    ]
+
+
+def _has_features(ini: str, names: Collection[str]) -> bool:
+    from moses_integration.moses_ini import MosesIni
+
+    return set(names) <= MosesIni.read(ini).tuneable_weights().keys()
+
+
+def _after_tune(given: Given) -> Step | None:
+    """Return how to translate with the weights: by the search, by lists, or by both."""
+    weights = f"--weights {'WEIGHTS' if given['output'] == '-' else quote(given['output'])}"
+    decoder, ini, added = given["decoder"], given["moses_ini_out"], given["rescore_options"]
+    if decoder is None and (ini in (None, "-") or not _has_features(ini, given["names"])):
+        commands = [f"phrasescore rerank TEST_NBEST {weights} -o test.out"]
+    elif decoder is None:
+        commands = [f"phrasescore decode TEST --config {quote(ini)} -o test.out"]
+    elif decoder == "embedded":
+        nbest = f"--nbest test.nbest {given['nbest_size']} --distinct " * bool(added)
+        flags = f"{given['decoder_flags']} ".lstrip()
+        config = f"--config {quote(given['moses_ini'])} {weights}"
+        commands = [f"phrasescore decode TEST {config} {flags}{nbest}-o test.out"]
+    elif "{nbest}" in decoder:
+        commands = []  # the decoder's options are unknown
+    else:
+        nbest = f" -n-best-list test.nbest {given['nbest_size']} distinct" * bool(added)
+        own = quote(ini or os.path.join(given["folder"], "moses.ini"))
+        commands = [f"{quote(shlex.split(decoder)[0])} -f {own} -i TEST{nbest}"]
+    if added:
+        options = f"--source TEST {shlex.join(added)} -o test.rescored"
+        commands.append(f"phrasescore rescore test.nbest {options}")
+        commands.append(f"phrasescore rerank test.rescored {weights} -o test.reranked")
+    return ("translate with these weights", commands) if commands else None
+
+
+def _after_translation(given: Given) -> Step | None:
+    if (output := given["output"]) == "-" or given.get("as_lists"):
+        return None
+    command = f"phrasescore evaluate {quote(output)} --references REFERENCES"
+    return "compare the translations with references", [command]
+
+
+def _after_decode(given: Given) -> Step | None:
+    lists = "-" if given["nbest"] is None else given["nbest"][0]
+    if "-" in (lists, given["source"]):
+        return _after_translation(given)
+    options = f"--source {quote(given['source'])} --model MODEL -o {_tagged(lists, 'rescored')}"
+    return "add a network's score to the lists", [f"phrasescore rescore {quote(lists)} {options}"]
+
+
+def _after_generate(given: Given) -> Step | None:
+    return _after_translation(given) if given["augment"] is None else _after_new_column(given)
+
+
+def _after_build(given: Given) -> Step:
+    texts = f"--train {quote(given['source'])} {quote(given['target'])} --dev DEV_SOURCE "
+    texts += "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml"
+    ini = quote(f"{given['output']}/moses.ini")
+    return "choose networks for the system", [f"phrasescore init {ini} {texts}"]
+
+
+def _after_init(given: Given) -> Step:
+    config = given["output"]
+    folder = quote(f"{config.removesuffix('.toml')}.out")
+    command = f"phrasescore experiment {quote(config)} -o {folder}"
+    return "train, tune and compare the systems", [command]
+
+
+def _after_experiment(given: Given) -> Step | None:
+    if not (system := given["row"].system):
+        return None
+    command = f"phrasescore translate {quote(os.path.relpath(system))} TEXT -o TRANSLATIONS"
+    return f"translate with {given['row'].name}", [command]
+
+
+_NEXT: dict[str, Callable[[Given], Step | None]] = {
+    "annotate": _after_new_column,
+    "build": _after_build,
+    "combine": _after_lists,
+    "decode": _after_decode,
+    "experiment": _after_experiment,
+    "export": _after_export,
+    "generate": _after_generate,
+    "init": _after_init,
+    "rerank": _after_translation,
+    "rescore": _after_lists,
+    "segment": _after_translation,
+    "train": _after_train,
+    "tune": _after_tune,
+}

@@ -1,0 +1,177 @@
+"""The message with which a verb ends, and that its commands can be typed."""
+
+import logging
+import shlex
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import click
+import pytest
+
+from phrasescore.cli import main, next_step
+from tests.command_line import run, succeeded
+
+_DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
+
+
+class Case(NamedTuple):
+    """A command, facts about its run, and the message: its first line and its commands."""
+
+    command: str
+    first: str
+    commands: str = ""  # one per line
+    facts: dict[str, Any] | None = None
+
+
+CASES = {
+    "annotate": Case(
+        "annotate table.gz --model rnn -o new.gz --moses-ini m.ini --moses-ini-out m.rnn.ini",
+        "wrote new.gz, m.rnn.ini; next, find the weight of the new column:",
+        f"phrasescore tune --decoder embedded --config m.rnn.ini {_DEV} --moses-ini-out "
+        "m.rnn.tuned.ini -o weights",
+    ),
+    "annotate without a moses.ini": Case("annotate t --model rnn -o 'my new'", "wrote 'my new'"),
+    "a column": Case(
+        "train encoder-decoder /data/phrase-table.gz -o models/rnn",
+        "wrote models/rnn; next, add the network's score to the phrase table:",
+        "phrasescore annotate /data/phrase-table.gz --model models/rnn -o "
+        "phrase-table.rnn.gz --moses-ini MOSES_INI --moses-ini-out moses.rnn.ini",
+        {"is_of_table": True},
+    ),
+    "a network of sentences": Case(
+        "train attention train.en train.fr -o attention",
+        "wrote attention; next, add the network's score to n-best lists:",
+        "phrasescore rescore NBEST --source SOURCE --model attention -o NBEST.rescored",
+        {"is_of_table": False},
+    ),
+    "a network in the search": Case(
+        "train cslm train.fr -o 'the cslm'",
+        "wrote 'the cslm'; next, use the network in the search, and find its weight:",
+        f"phrasescore tune --decoder embedded --config MOSES_INI {_DEV} --decoder-flags "
+        + shlex.quote("--feature cslm --model 'the cslm'")
+        + " --moses-ini-out moses.tuned.ini -o weights",
+        {"is_of_table": False},
+    ),
+    "rescore": Case(
+        "rescore dev.nbest.gz --source dev.en --model attention -o dev.rescored.gz",
+        "wrote dev.rescored.gz; next, find weights on the lists of a development text, or use "
+        "them to choose translations:",
+        "phrasescore tune dev.rescored.gz --references REFERENCES --moses-ini MOSES_INI -o "
+        "weights\n"
+        "phrasescore rerank dev.rescored.gz --weights weights -o translations",
+    ),
+    "tune on lists": Case(
+        "tune dev.nbest --references dev.fr --weights start -o found",
+        "wrote found; next, translate with these weights:",
+        "phrasescore rerank TEST_NBEST --weights found -o test.out",
+        {"names": ["LM0"], "rescore_options": ()},
+    ),
+    "tune with a search": Case(
+        "tune --decoder embedded --config m.ini --source s --references r -o found "
+        "--decoder-flags '--stack 30'",
+        "wrote found; next, translate with these weights:",
+        "phrasescore decode TEST --config m.ini --weights found --stack 30 -o test.out",
+        {"rescore_options": ()},
+    ),
+    "tune with Moses and lists": Case(
+        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest 50",
+        "wrote found; next, translate with these weights:",
+        "moses -f mert-work/moses.ini -i TEST -n-best-list test.nbest 50 distinct\n"
+        "phrasescore rescore test.nbest --source TEST --model attention -o test.rescored\n"
+        "phrasescore rerank test.rescored --weights found -o test.reranked",
+        {"rescore_options": ["--model", "attention"]},
+    ),
+    "tune with an unknown decoder": Case(
+        "tune --decoder 'search {nbest}' --source s --references r --weights w -o found",
+        "wrote found",
+        "",
+        {"rescore_options": ()},
+    ),
+    "rerank": Case(
+        "rerank test.rescored --weights w -o test.out",
+        "wrote test.out; next, compare the translations with references:",
+        "phrasescore evaluate test.out --references REFERENCES",
+    ),
+    "rerank of whole lists": Case("rerank lists --weights w --nbest -o new", "wrote new"),
+    "decode": Case(
+        "decode test.en --config m.ini --nbest n.gz 100 -o test.out",
+        "wrote test.out, n.gz; next, add a network's score to the lists:",
+        "phrasescore rescore n.gz --source test.en --model MODEL -o n.rescored.gz",
+    ),
+    "build": Case(
+        "build train.en train.fr -o model",
+        "wrote model; next, choose networks for the system:",
+        "phrasescore init model/moses.ini --train train.en train.fr --dev DEV_SOURCE "
+        "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml",
+    ),
+    "init": Case(
+        "init m.ini --train a b --dev c d --test e f -o my.toml",
+        "wrote my.toml; next, train, tune and compare the systems:",
+        "phrasescore experiment my.toml -o my.out",
+    ),
+    "export": Case(
+        "export joint -o joint.nplm --moses-ini m.ini --moses-ini-out m.joint.ini",
+        "wrote joint.nplm, m.joint.ini; next, find the network's weight with a Moses that has "
+        "NPLM:",
+        f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} --moses-ini-out "
+        "m.joint.tuned.ini -o weights",
+    ),
+    "combine": Case(
+        "combine one two -o both",
+        "wrote both; next, find weights on the lists of a development text, or use them to choose "
+        "translations:",
+        "phrasescore tune both --references REFERENCES --moses-ini MOSES_INI -o weights\n"
+        "phrasescore rerank both --weights weights -o translations",
+    ),
+    "generate": Case(
+        "generate model test.en -o test.out",
+        "wrote test.out; next, compare the translations with references:",
+        "phrasescore evaluate test.out --references REFERENCES",
+    ),
+    "score": Case("score a b --model m -o scores", "wrote scores"),
+}
+
+
+def _context(words: list[str]) -> click.Context:
+    verb = main.get_command(click.Context(main), words[0])
+    assert verb is not None
+    return verb.make_context(words[0], words[1:])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_verb_ends_with_its_files_and_commands_that_can_be_typed(
+    case: Case, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO), _context(shlex.split(case.command)):
+        next_step.suggest(**case.facts or {})
+    first, *commands = caplog.messages[-1].split("\n")
+    assert (first, commands) == (case.first, [f"  {line}" for line in case.commands.splitlines()])
+    for command in commands:
+        program, *words = shlex.split(command)
+        if program == "phrasescore":
+            _context(words)  # refuses unknown options
+
+
+def test_nothing_is_added_to_data_on_stdout(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.INFO), _context(["rerank", "lists", "--weights", "w"]):
+        next_step.suggest()
+    assert caplog.messages == []
+
+
+def test_the_moses_ini_beside_a_table_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "moses.ini").touch()
+    words = ["train", "encoder-decoder", str(tmp_path / "table"), "-o", "rnn"]
+    with caplog.at_level(logging.INFO), _context(words):
+        next_step.suggest(is_of_table=True)
+    assert f"--moses-ini {tmp_path}/moses.ini " in caplog.messages[-1]
+
+
+def test_a_quiet_verb_says_nothing(tmp_path: Path) -> None:
+    (tmp_path / "lists").write_text("0 ||| a ||| LM0= -1 ||| -1\n")
+    (tmp_path / "w").write_text("LM0= 1\n")
+    words = ("rerank", tmp_path / "lists", "--weights", tmp_path / "w", "-o", tmp_path / "out")
+    said = f"phrasescore: wrote {tmp_path}/out; next, compare the translations with references:\n"
+    assert said in succeeded(run(*words)).stderr
+    assert succeeded(run(*words, "-q")).stderr == ""

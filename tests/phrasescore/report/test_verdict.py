@@ -1,0 +1,74 @@
+"""What the perplexity of a network promises; the gains are those of docs/results.md."""
+
+import pytest
+
+from phrasescore.models.checkpoint import REVERSE, CurvePoint, FineTuning, TrainingRecord
+from phrasescore.report.verdict import Verdict, judge
+
+
+def _record(*perplexities: float, best: int | None = None, **fields: object) -> TrainingRecord:
+    curve = tuple(
+        CurvePoint(100 * number, number, 1.0, perplexity)
+        for number, perplexity in enumerate(perplexities, start=1)
+    )
+    update = 100 * (best or len(curve))
+    return TrainingRecord(curve=curve, best_update=update, **fields)  # type: ignore[arg-type]
+
+
+def _judge(kind: str, record: TrainingRecord, *, table: bool = False, pieces: bool = False) -> str:
+    verdicts = judge(kind, record, is_of_table=table, has_pieces=pieces)
+    return "; ".join(verdict.text for verdict in verdicts)
+
+
+@pytest.mark.parametrize(
+    ("perplexity", "beginning", "gains"),
+    [
+        (3.1, "what to expect: ", "gained 4.5 BLEU with a perplexity of 3.23"),
+        (5.0, "what to expect: ", "gained 1.7 BLEU with a perplexity of 5.23"),
+        (
+            9.0,
+            "perhaps too little to help: ",
+            "gained 1.7 BLEU with a perplexity of 5.23 and lost 0.2 BLEU with a perplexity of 20.1",
+        ),
+        (25.0, "too little to help: ", "lost 0.2 BLEU with a perplexity of 20.1"),
+    ],
+)
+def test_rnnsearch_is_compared_with_networks_of_few_minutes(
+    perplexity: float, beginning: str, gains: str
+) -> None:
+    (verdict,) = judge("attention", _record(perplexity), is_of_table=False, has_pieces=False)
+    assert verdict.text.startswith(beginning)
+    assert verdict.text.removesuffix("; train longer").endswith(gains)
+    assert verdict.is_bad == (perplexity > 20.1)
+
+
+def test_a_column_is_compared_only_if_it_learned_a_table() -> None:
+    text = _judge("encoder-decoder", _record(3.0), table=True)
+    assert text.startswith("expect less than this: ")
+    assert "gained 0.7 BLEU with a perplexity of 1.67 and gained 0.2 BLEU with" in text
+    assert _judge("encoder-decoder", _record(3.0)) == ""
+
+
+def test_nothing_is_said_where_nothing_was_measured() -> None:
+    assert _judge("cslm", _record(20.0)) == ""
+    assert _judge("attention", _record(3.0), pieces=True) == ""
+    assert _judge("attention", _record(3.0, direction=REVERSE)) == ""
+    assert _judge("attention", _record()) == ""
+    tuned = FineTuning("xbleu", "", 9, 1, "Attention0", 0.1, 1.0, 0.0)
+    assert _judge("attention", _record(3.0, fine_tuning=tuned)) == ""
+    assert _judge("transformer", _record(3.0), pieces=True).startswith("what to expect: ")
+
+
+def test_a_curve_that_falls_or_rises_at_its_end_is_named() -> None:
+    falling = "the perplexity was still falling, by 10% in the last 100 updates: train longer"
+    assert _judge("cslm", _record(30.0, 27.0)) == falling
+    assert _judge("cslm", _record(30.0, 29.9)) == ""
+    risen = list(
+        judge("cslm", _record(30.0, 20.0, 22.0, best=2), is_of_table=False, has_pieces=False)
+    )
+    assert risen == [
+        Verdict(
+            "the network overfits: its perplexity rose from 20 to 22 after update 200, whose "
+            "weights are kept; more text, more --set model.dropout or a smaller network may help"
+        )
+    ]
