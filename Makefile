@@ -45,7 +45,6 @@ format: $(INSTALLED)
 	$(BIN)/ruff format $(SOURCES)
 
 docs: $(INSTALLED)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[docs]'
 	@log=$$($(BIN)/python -m zensical build --clean --strict 2>&1) || { echo "$$log" >&2; exit 1; }
 	@echo "Open site/index.html, or: $(BIN)/python -m http.server -d site"
 
@@ -85,5 +84,5 @@ $(INSTALLED): setup.cfg pyproject.toml constraints.txt
 	    echo "no C++ compiler found, which kenlm needs (on Debian and Ubuntu: apt install g++)." >&2; exit 1; }
 	@echo "Installing phrasescore and what it needs into $(VENV); the first time takes some minutes ..." >&2
 	@$(BIN)/python -c '' 2>/dev/null || $(PYTHON) -m venv --clear $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[cluster,dev,report,test]'
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt -e '.[cluster,dev,docs,report,test]'
 	@touch $@

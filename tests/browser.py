@@ -55,6 +55,10 @@ def watch(page: Page, problems: list[str]) -> None:
         if host and not is_page and host != urlsplit(page.url).netloc:
             problems.append(f"request to another host: {request.url}")
 
+    def note_failure(request: Request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # by the next page
+            problems.append(f"failed: {request.url}")
+
     def note_message(kind: str, text: str) -> None:
         if kind in ("error", "warning") and _EXPECTED not in text:
             problems.append(f"console {kind}: {text}")
@@ -62,7 +66,7 @@ def watch(page: Page, problems: list[str]) -> None:
     page.on("console", lambda message: note_message(message.type, message.text))
     page.on("pageerror", lambda error: problems.append(f"page error: {error}"))
     page.on("request", note_request)
-    page.on("requestfailed", lambda request: problems.append(f"failed: {request.url}"))
+    page.on("requestfailed", note_failure)
 
 
 def width_of_content(page: Page) -> int:

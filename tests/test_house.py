@@ -5,6 +5,7 @@ import configparser
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 from packaging.requirements import Requirement
@@ -87,6 +88,32 @@ def test_the_version_has_its_entry_in_the_changelog() -> None:
 
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
     assert re.search(rf"^## \[(Unreleased|{re.escape(__version__)})\]", changelog, re.MULTILINE)
+
+
+def test_files_agree_with_the_settings_for_editors() -> None:
+    editor = configparser.ConfigParser()
+    editor.read_string("[top]\n" + (REPOSITORY / ".editorconfig").read_text(encoding="utf-8"))
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))
+    length = project["tool"]["ruff"]["line-length"]
+    assert editor["*.{py,pyi}"].getint("max_line_length") == length
+    kinds = ("*.cfg", "*.css", "*.in", "*.js", "*.md", "*.py", "*.pyi", "*.toml", "*.yaml", "*.yml")
+    unlike = [
+        str(path.relative_to(REPOSITORY))
+        for folder in ("", "docs/**/", "examples/**/", "moses_integration/**/", "phrasescore/**/",
+                       "tests/[!d]*/**/", "tuning/**/")
+        for kind in kinds
+        for path in REPOSITORY.glob(folder + kind)
+        if re.search(rb"[ \t\r]$|^\t|[^\n]\Z|\n\n\Z", path.read_bytes(), re.MULTILINE)
+    ]  # fmt: skip
+    assert unlike == []
+
+
+def test_the_checks_before_a_commit_are_those_of_make_check() -> None:
+    hooks = (REPOSITORY / ".pre-commit-config.yaml").read_text(encoding="utf-8")
+    made = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
+    named = re.findall(r"entry: \.venv/bin/(.*?)(?: --force-exclude)?$", hooks, re.MULTILINE)
+    assert named == ["ruff check", "ruff format --check", "lint-imports"]
+    assert [command for command in named if f"\t$(BIN)/{command}" not in made] == []
 
 
 def test_no_module_is_named_after_nothing() -> None:

@@ -20,23 +20,23 @@ from phrasescore.io.output import open_output
 
 # The first hypotheses of two sentences of real lists, as Moses' extractor wrote them.
 FEATURES = """\
-FEATURES_TXT_BEGIN_0 0 2 3 LM0_0 TranslationModel0_0 TranslationModel0_1 
--50.6981 -3.21417 -5.746 
--50.6981 -3.33274 1e-05 
+FEATURES_TXT_BEGIN_0 0 2 3 LM0_0 TranslationModel0_0 TranslationModel0_1\x20
+-50.6981 -3.21417 -5.746\x20
+-50.6981 -3.33274 1e-05\x20
 FEATURES_TXT_END_0
-FEATURES_TXT_BEGIN_0 1 1 3 LM0_0 TranslationModel0_0 TranslationModel0_1 
--30.9018 0 -1.79196 
+FEATURES_TXT_BEGIN_0 1 1 3 LM0_0 TranslationModel0_0 TranslationModel0_1\x20
+-30.9018 0 -1.79196\x20
 FEATURES_TXT_END_0
-"""  # noqa: W291 Moses writes a blank after each number
+"""  # Moses writes a blank after each number
 SCORES = """\
 SCORES_TXT_BEGIN_0 0 2 9 BLEU
-9 11 6 10 3 9 1 8 10 
-10 12 7 11 3 10 1 9 10 
+9 11 6 10 3 9 1 8 10\x20
+10 12 7 11 3 10 1 9 10\x20
 SCORES_TXT_END_0
 SCORES_TXT_BEGIN_0 1 1 9 BLEU
-8 11 4 10 2 9 1 8 10 
+8 11 4 10 2 9 1 8 10\x20
 SCORES_TXT_END_0
-"""  # noqa: W291
+"""
 DENSE = "FEATURES_TXT_BEGIN_0 0 2 1 LM0_0\n"
 END = "FEATURES_TXT_END_0\n"
 NINES = "9" * 5000
