@@ -29,9 +29,9 @@ class _MarkdownFormatter(click.HelpFormatter):
 
 
 def _escape(text: str) -> str:
-    for mark in r"\`*_{}[]<>|":
+    for mark in r"\`*_{}[]|":
         text = text.replace(mark, f"\\{mark}")
-    return text
+    return text.replace("<", "&lt;")
 
 
 @functools.cache

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison, SystemScore
@@ -32,6 +33,8 @@ _INTERVALS = (
     "(paired bootstrap, the same seed)."
 )
 
+_LEAST_SENTENCES = 10  # in a group that is drawn
+
 _GROUPS_LEAD = """\
 Each group of sentences is scored as a separate corpus. The bars are 95% intervals over samples of \
 a group's sentences. Both are unreliable for a few sentences."""
@@ -56,6 +59,7 @@ class Results:
     rounds: Mapping[str, str] = field(default_factory=dict)  # rounds of tuning, by system
     remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
     notes: Sequence[str] = ()  # notes for readers of the table
+    caption: Sequence[str] = ()  # lines below the table
 
     @property
     def tests(self) -> list[TextResults]:
@@ -102,7 +106,7 @@ def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
             f"than {first.name} may be chance {test_text}."
         )
     return (
-        f"{best.name} translates {text} best: {score} {metric}, {distance} more than "
+        f"{best.name} has the highest {metric} on {text}: {score}, {distance} more than "
         f"{first.name} {test_text}."
     )
 
@@ -148,7 +152,7 @@ def _systems_table(results: Results, name: str) -> Table:
         added = [
             (title, ".2f"),
             *([("±", ".2f")] if has_deviation else []),
-            *([("difference", "+.2f"), ("95% interval", ""), ("p", "p")] if is_compared else []),
+            *([("difference", "+.2f"), ("p", "p"), ("95% interval", "")] if is_compared else []),
             *([("length ratio", ".3f")] if has_ratio else []),
         ]
         for index, score in enumerate(found):
@@ -167,14 +171,16 @@ def _systems_table(results: Results, name: str) -> Table:
     if len(texts) == 1:
         columns = [column.removeprefix(f"{texts[0].name}: ") for column in columns]
         spans = []
+    remarks = [
+        f"* {system}: {remark}." for system, own in results.remarks.items() for remark in own
+    ]
+    bold = ["Bold: better than the first row, with p < 0.05."] if strong else []
     return Table(
         name,
         f"{title} on {_join([text.name for text in tests]) or 'no text yet'}",
         tuple(columns),
         tuple(map(tuple, cells)),
-        "\n".join(
-            f"* {system}: {remark}." for system, own in results.remarks.items() for remark in own
-        ),
+        "\n".join([*bold, *results.caption, *remarks]),
         tuple(formats),
         tuple(spans),
         tuple(strong),
@@ -193,7 +199,7 @@ def _score_cells(
     return [
         score.mean,
         *([score.deviation] if has_deviation else []),
-        *([score.difference, interval, score.p_value] if is_compared else []),
+        *([score.difference, score.p_value, interval] if is_compared else []),
         *([score.length_ratio] if has_ratio else []),
     ]
 
@@ -213,8 +219,7 @@ def _table_notes(results: Results) -> list[str]:
     notes = notes or ([_BLEU] if results.metric == "bleu" else [])
     scores = [score for text in results.tests for score in text.scores.values()]
     if any(score.difference is not None for score in scores):
-        tests = [_INTERVALS, "Bold: better than the first row, with p < 0.05."]
-        notes += [note for note in (P_VALUES, *tests) if note not in notes]
+        notes += [note for note in (P_VALUES, _INTERVALS) if note not in notes]
     return notes
 
 
@@ -260,16 +265,23 @@ def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown], seed
 
 def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
     groups = comparison.score_groups(breakdown).groups
-    labels = tuple(group.label for group in groups)
     sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
+    is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
+    if not any(is_shown):
+        is_shown = [True] * len(groups)
+    spreads_of_groups = compress(comparison.group_spreads(breakdown, seed), is_shown)
+    groups = tuple(compress(groups, is_shown))
+    labels = tuple(group.label for group in groups)
     scores = zip(*(group.bleu for group in groups), strict=True)
-    spreads = zip(*comparison.group_spreads(breakdown, seed), strict=True)
+    spreads = zip(*spreads_of_groups, strict=True)
     series = tuple(
         Series(system.name, labels, *curve)
         for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
     )
     title = f"BLEU by {breakdown.title}"
     caption = f"The higher a point, the better. Sentences in each group: {sizes}."
+    if not all(is_shown):
+        caption += f" Groups of fewer than {_LEAST_SENTENCES} are not drawn."
     return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
 
 

@@ -45,6 +45,8 @@ RESERVED = (
     "remarks",
     "outputs",
     "reports",
+    "features",
+    "system",
 )  # in table.toml, texts are keys next to these
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 

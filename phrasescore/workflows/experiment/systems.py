@@ -141,6 +141,11 @@ class System:
         """The names of the models and features, wherever they are."""
         return frozenset((*self.columns, *self.search, *self.rescore))
 
+    def describe(self) -> str:
+        """Return what the row adds to the baseline, in words; "" for nothing."""
+        places = {"columns": self.columns, "search": self.search, "lists": self.rescore}
+        return "; ".join(f"{place} {', '.join(names)}" for place, names in places.items() if names)
+
     def features(self) -> frozenset[tuple[str, str]]:
         """Return (place, name) of each model and feature, where the place is its list of names."""
         places = {"columns": self.columns, "search": self.search, "rescore": self.rescore}

@@ -50,6 +50,7 @@ class SystemRow:
     # The translations of each text by the replicas, and the replicas' tuning reports.
     outputs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     reports: Sequence[Path] = ()
+    features: str = ""  # what it adds to the baseline
 
     @property
     def shown_name(self) -> str:
@@ -161,7 +162,10 @@ def _row(
     system = "" if best is None else str(best[0].system_file)
     outputs = {text.name: _outputs(runs, text, existing) for text in texts if text.name in cells}
     reports = [run.report for run, _ in done]
-    return SystemRow(name, cells, ", ".join(rounds), tuple(remarks), system, outputs, reports)
+    features = runs[0].system.describe()
+    return SystemRow(
+        name, cells, ", ".join(rounds), tuple(remarks), system, outputs, reports, features
+    )
 
 
 def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
@@ -231,6 +235,10 @@ def to_toml(table: ExperimentTable, folder: Path) -> str:
             lines.append(_pair("rounds", row.rounds.split(", ")))
         if row.remarks:
             lines.append(_pair("remarks", row.remarks))
+        if row.features:
+            lines.append(_pair("features", row.features))
+        if row.system:
+            lines += [_pair("system", path) for path in _relative([Path(row.system)], folder)]
         if row.reports:
             lines.append(_pair("reports", _relative(row.reports, folder)))
         for name, paths in row.outputs.items():

@@ -1,6 +1,7 @@
 """The folder of an experiment as input for a report: its results, texts, weights and steps."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -50,6 +51,8 @@ class _Row(msgspec.Struct):
     remarks: list[str] = []
     outputs: dict[str, list[str]] = {}  # paths of translations by text, relative to the folder
     reports: list[str] = []  # paths of tuning reports
+    features: str = ""  # what it adds to the baseline
+    system: str = ""  # path of its best system.toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +128,11 @@ def _read_results(
     remarks = {row.name: row.remarks for row in rows}
     rounds = {row.name: ", ".join(row.rounds) for row in rows}
     notes = msgspec.convert(table.get("notes", []), list[str])
-    return Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes)
+    caption = [f"{row.name}: {row.features}." for row in rows if row.features]
+    if systems := [shlex.quote(row.system) for row in rows if row.system]:
+        command = f"phrasescore translate {systems[-1]} TEXT -o TRANSLATIONS"
+        caption.append(f"To use the last row, in the experiment's folder: {command}")
+    return Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes, caption)
 
 
 def _score(system: str, values: object) -> SystemScore:

@@ -66,14 +66,14 @@ def results(*scores: SystemScore, missing: tuple[str, ...] = ()) -> Results:
 def test_systems_have_their_difference_from_the_first() -> None:
     comparison = compare("first", "other")
     table, figure = table_and_figure(text_results(comparison, "text"))
-    assert table.columns == ("system", "BLEU", "difference", "95% interval", "p", "length ratio")
+    assert table.columns == ("system", "BLEU", "difference", "p", "95% interval", "length ratio")
     first, other = table.rows
     low = 100 * math.exp(1 - 15 / 11) * (10 / 11) ** 0.25
     high = 100 * math.exp(1 - 15 / 12) * (11 / 12) ** 0.25
     assert first[1] == pytest.approx(low)
     assert (first[0], *first[2:]) == ("first", None, None, None, 11 / 15)
     assert other[1:3] == pytest.approx((high, high - low))
-    assert other[4:] == (comparison.scores[1].p_value, 0.8)
+    assert (other[3], other[5]) == (comparison.scores[1].p_value, 0.8)
     assert figure is not None
     assert (figure.rows, figure.series[0].values) == (("other",), (other[2],))
     interval = comparison.scores[1].interval
@@ -98,10 +98,11 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
     assert table.spans == (("", 1), ("news", 4), ("talks", 4), ("dev", 1), ("", 1))
     assert table.columns[:3] == ("system", "news: BLEU", "news: difference")
     assert [row[0] for row in table.rows] == ["base", "+rnn *", "+all"]
-    assert table.rows[1][1:5] == (51, 1, "+0.00 to +2.00", 0.01)
+    assert table.rows[1][1:5] == (51, 1, 0.01, "+0.00 to +2.00")
     assert table.rows[2][1:] == (None,) * 10
     assert [row[-2:] for row in table.rows] == [(60, "6+"), (62, None), (None, None)]
-    assert (table.caption, table.strong) == ("* +rnn: odd.", ((1, 1), (1, 5)))
+    bold = "Bold: better than the first row, with p < 0.05."
+    assert (table.caption, table.strong) == (f"{bold}\n* +rnn: odd.", ((1, 1), (1, 5)))
     assert figure is not None
     assert [(each.name, each.values) for each in figure.series] == [
         ("news", (1, None)),
@@ -127,7 +128,7 @@ BASE = score("base", 50)
         (
             results(BASE, score("+rnn", 51.25, 1.25, 0.0001), score("+x", 49, -1, 0.2)),
             (
-                "+rnn translates news best: 51.2 BLEU, 1.2 more than base (95% interval 0.2 to "
+                "+rnn has the highest BLEU on news: 51.2, 1.2 more than base (95% interval 0.2 to "
                 "2.2, p < 0.001)."
             ),
         ),
@@ -169,6 +170,17 @@ def test_groups_have_their_lines() -> None:
     ]
     assert [one.y[1] for one in lines.series] == pytest.approx([100, 100])
     assert lines.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
+
+
+def test_groups_of_few_sentences_are_not_drawn() -> None:
+    texts = [*["a b c"] * 10, "a b c d e f g"]
+    systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
+    comparison = Comparison(systems, [sentences(texts)])
+    section = groups_section(comparison, [comparison.by_length("reference", 5)], seed=1)
+    (lines,) = section.blocks
+    assert isinstance(lines, Lines)
+    assert [(one.name, one.x) for one in lines.series] == [("first", ("1-5",)), ("other", ("1-5",))]
+    assert lines.caption.endswith("1-5: 10, 6-10: 1. Groups of fewer than 10 are not drawn.")
 
 
 def tuned(*features: dict[str, object]) -> TuneReport:
