@@ -53,7 +53,7 @@ def _calls(line: str) -> Iterator[list[str]]:
     lexer.whitespace_split = True
     words = list(lexer)
     for place, word in enumerate(words):
-        if word == "phrasescore":
+        if word == "phrasescore" and words[0] not in ("cd", "git"):
             rest = words[place + 1 :]
             ends = [end for end, each in enumerate(rest) if set(each) <= set("|;&<>")]
             yield rest[: ends[0]] if ends else rest

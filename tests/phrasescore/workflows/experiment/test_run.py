@@ -176,7 +176,7 @@ def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> Non
     keys = [section["key"] for section in report["sections"]]
     assert keys == ["results", "differences", "groups", "tuning", "steps"]
     assert report["title"] == "Translation of news"
-    assert report["command"].startswith("phrasescore ")
+    assert report["command"].startswith("phrasescore")
     (steps,) = report["sections"][-1]["blocks"]
     assert [row[0] for row in steps["rows"]][:2] == [
         "tune Baseline seed 1",
