@@ -207,7 +207,8 @@ class WeightedSum:
             absent = ", ".join(name for name, index in indices.items() if index == first)
             problem = f"this hypothesis lacks features that have weights: {absent}"
             line = nbest.first_line + first
-            raise DataError(nbest.path, line, f"{problem} (--ignore-missing uses 0)")
+            cure = "add them as to the lists of the development text (--ignore-missing uses 0)"
+            raise DataError(nbest.path, line, f"{problem}; {cure}")
 
 
 @dataclass

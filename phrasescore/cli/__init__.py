@@ -194,7 +194,11 @@ def _discard_stdout() -> None:
 @click.version_option(__version__, "--version", message="phrasescore %(version)s")
 @options.verbosity
 def main() -> None:
-    """Score phrase pairs and translations with neural networks, for Moses.
+    """Improve phrase-based translation with neural networks, with Moses or without.
+
+    To begin: 'init' chooses networks for a system of Moses or of 'build', and 'experiment' trains
+    and compares them. Step by step: 'train'; 'annotate' or 'rescore'; 'tune'; then 'decode' or
+    'rerank'. README.md and docs/tutorial.md have examples with figures.
 
     The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
     is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows all

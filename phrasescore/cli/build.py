@@ -16,7 +16,7 @@ from phrasescore.settings.estimation import Estimating
 _logger = logging.getLogger(__name__)
 
 
-@options.verb("Build a phrase-based system from parallel text", "build train.fr train.en -o system")
+@options.verb("Build a phrase-based system from parallel text", "build train.en train.fr -o system")
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @heading("Output")

@@ -84,7 +84,7 @@ def experiment(
 
 @options.verb(
     "Plan an experiment for a system and its texts",
-    "init system/moses.ini --train train.fr train.en --dev dev.fr dev.en --test test.fr test.en "
+    "init system/moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
     "-o experiment.toml",
 )
 @options.argument("moses_ini", metavar="MOSES_INI")

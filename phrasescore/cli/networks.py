@@ -40,7 +40,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 @options.verb(
     "Train a network on text or on a phrase table",
-    "train lstm train.fr train.en --minutes 60 -o model",
+    "train attention train.en train.fr --minutes 60 -o model",
 )
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
@@ -157,9 +157,11 @@ def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) ->
     is_of_table = network.scores_phrases and num_inputs == 1
     _logger.info("%s: %s", model, record.summary())
     has_pieces = os.path.exists(os.path.join(model, "target.spm"))
-    for found in judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces):
+    verdicts = list(judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces))
+    for found in verdicts:
         _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
-    next_step.suggest(is_of_table=is_of_table)
+    is_bad = any(found.is_bad for found in verdicts)
+    next_step.suggest(is_of_table=is_of_table, is_bad=is_bad)
 
 
 @options.verb(

@@ -60,7 +60,9 @@ def _tune(decoder: str, ini: str, more: str = "") -> str:
     return f"phrasescore tune --decoder {decoder} {_DEV} {more}{new}"
 
 
-def _after_train(given: Given) -> Step:
+def _after_train(given: Given) -> Step | None:
+    if given["is_bad"]:
+        return None  # to train longer, as the verdict says
     kind, model = given["kind"], given["output"]
     if kind in _SEARCHED:
         flags = quote(f"--feature {kind} --model {quote(model)}")
@@ -111,10 +113,12 @@ def _has_features(ini: str, names: Collection[str]) -> bool:
 
 def _after_tune(given: Given) -> Step | None:
     """Return how to translate with the weights: by the search, by lists, or by both."""
+    purpose = "translate with these weights"
     weights = f"--weights {'WEIGHTS' if given['output'] == '-' else quote(given['output'])}"
     decoder, ini, added = given["decoder"], given["moses_ini_out"], given["rescore_options"]
     if decoder is None and (ini in (None, "-") or not _has_features(ini, given["names"])):
         commands = [f"phrasescore rerank TEST_NBEST {weights} -o test.out"]
+        purpose = "translate by lists of the test text that have the same features"
     elif decoder is None:
         commands = [f"phrasescore decode TEST --config {quote(ini)} -o test.out"]
     elif decoder == "embedded":
@@ -132,7 +136,7 @@ def _after_tune(given: Given) -> Step | None:
         options = f"--source TEST {shlex.join(added)} -o test.rescored"
         commands.append(f"phrasescore rescore test.nbest {options}")
         commands.append(f"phrasescore rerank test.rescored {weights} -o test.reranked")
-    return ("translate with these weights", commands) if commands else None
+    return (purpose, commands) if commands else None
 
 
 def _after_translation(given: Given) -> Step | None:

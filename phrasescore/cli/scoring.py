@@ -67,7 +67,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 
 @options.verb(
     "Add scores of networks to n-best lists",
-    "rescore nbest.gz --source dev.fr --model model -o nbest.new.gz",
+    "rescore nbest.gz --source dev.en --model model -o nbest.new.gz",
     columns.OrderedColumns,
 )
 @options.argument("nbest", metavar="NBEST")
@@ -104,7 +104,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 
 @options.verb(
     "Score sentences and their translations",
-    "score test.fr test.en --model model -o scores.tsv",
+    "score test.en test.fr --model model -o scores.tsv",
     columns.OrderedColumns,
 )
 @options.argument("source", metavar="SOURCE")

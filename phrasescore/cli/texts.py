@@ -88,8 +88,8 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 
 @options.verb(
     "Select the text that is most similar to a domain",
-    "select general.fr general.en --in-domain domain.fr.arpa --general general.fr.arpa "
-    "--share 0.2 -o selected.fr --target-output selected.en",
+    "select general.en general.fr --in-domain domain.en.arpa --general general.en.arpa "
+    "--share 0.2 -o selected.en --target-output selected.fr",
 )
 @options.argument("text", metavar="TEXT")
 @options.argument("target", metavar="[TARGET]", required=False)

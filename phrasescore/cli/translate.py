@@ -37,7 +37,7 @@ _nbest = options.option(
 
 @options.verb(
     "Translate with the model in a moses.ini",
-    "decode test.fr --config moses.ini -o translations.en",
+    "decode test.en --config moses.ini -o translations.fr",
 )
 @options.argument("source", metavar="SOURCE")
 @heading("Input")
@@ -104,7 +104,7 @@ def decode(**given: Any) -> None:
 
 
 @options.verb(
-    "Translate with a tuned system of an experiment", "translate system.toml news.fr -o news.en"
+    "Translate with a tuned system of an experiment", "translate system.toml news.en -o news.fr"
 )
 @options.argument("system", metavar="SYSTEM")
 @options.argument("source", metavar="[TEXT]", default="-", required=False)
@@ -158,7 +158,7 @@ def serve(system: str, **given: Any) -> None:
 
 @options.verb(
     "Translate with a network, or extend a phrase table",
-    "generate model test.fr -o translations.en",
+    "generate model test.en -o translations.fr",
 )
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
@@ -223,7 +223,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
 
 @options.verb(
     "Translate long sentences in segments, with a network",
-    "segment test.fr --model model --reverse-model reverse-model -o translations.en",
+    "segment test.en --model model --reverse-model reverse-model -o translations.fr",
 )
 @options.argument("source", metavar="SOURCE")
 @heading("Input")

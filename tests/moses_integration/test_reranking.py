@@ -106,8 +106,8 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
     nbest = read(SPARSE)
     weights: Weights = {"LM0": (1.0,), "WT_b": (1.0,), "Gone0": (1.0, 2.0)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
-        f"{nbest.path}:1: this hypothesis lacks features that have weights: Gone0 "
-        "(--ignore-missing uses 0)"
+        f"{nbest.path}:1: this hypothesis lacks features that have weights: Gone0; "
+        "add them as to the lists of the development text (--ignore-missing uses 0)"
     )
     score = WeightedSum(weights, ignore_missing=True)
     assert score(nbest).tolist() == [-2.0, 1.0]
@@ -117,8 +117,8 @@ def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read
 def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
     nbest = read("0 ||| b ||| LM0= -1 WT= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
     assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: this hypothesis lacks features that have weights: WT "
-        "(--ignore-missing uses 0)"
+        f"{nbest.path}:2: this hypothesis lacks features that have weights: WT; "
+        "add them as to the lists of the development text (--ignore-missing uses 0)"
     )
     problem = f"{nbest.path}:2: expected one value for the feature WT, found none; there are"
     assert refusal(lambda: EvenAverage(["WT"])(nbest)) == f"{problem} LM0, WT"

@@ -36,13 +36,13 @@ CASES = {
         "wrote models/rnn; next, add the network's score to the phrase table:",
         "phrasescore annotate /data/phrase-table.gz --model models/rnn -o "
         "phrase-table.rnn.gz --moses-ini MOSES_INI --moses-ini-out moses.rnn.ini",
-        {"is_of_table": True},
+        {"is_of_table": True, "is_bad": False},
     ),
     "a network of sentences": Case(
         "train attention train.en train.fr -o attention",
         "wrote attention; next, add the network's score to n-best lists:",
         "phrasescore rescore NBEST --source SOURCE --model attention -o NBEST.rescored",
-        {"is_of_table": False},
+        {"is_of_table": False, "is_bad": False},
     ),
     "a network in the search": Case(
         "train cslm train.fr -o 'the cslm'",
@@ -50,7 +50,7 @@ CASES = {
         f"phrasescore tune --decoder embedded --config MOSES_INI {_DEV} --decoder-flags "
         + shlex.quote("--feature cslm --model 'the cslm'")
         + " --moses-ini-out moses.tuned.ini -o weights",
-        {"is_of_table": False},
+        {"is_of_table": False, "is_bad": False},
     ),
     "rescore": Case(
         "rescore dev.nbest.gz --source dev.en --model attention -o dev.rescored.gz",
@@ -62,7 +62,7 @@ CASES = {
     ),
     "tune on lists": Case(
         "tune dev.nbest --references dev.fr --weights start -o found",
-        "wrote found; next, translate with these weights:",
+        "wrote found; next, translate by lists of the test text that have the same features:",
         "phrasescore rerank TEST_NBEST --weights found -o test.out",
         {"names": ["LM0"], "rescore_options": ()},
     ),
@@ -129,6 +129,9 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "score": Case("score a b --model m -o scores", "wrote scores"),
+    "a network that learned too little": Case(
+        "train attention a b -o m", "wrote m", facts={"is_of_table": False, "is_bad": True}
+    ),
 }
 
 
@@ -164,7 +167,7 @@ def test_the_moses_ini_beside_a_table_is_named(
     (tmp_path / "moses.ini").touch()
     words = ["train", "encoder-decoder", str(tmp_path / "table"), "-o", "rnn"]
     with caplog.at_level(logging.INFO), _context(words):
-        next_step.suggest(is_of_table=True)
+        next_step.suggest(is_of_table=True, is_bad=False)
     assert f"--moses-ini {tmp_path}/moses.ini " in caplog.messages[-1]
 
 
