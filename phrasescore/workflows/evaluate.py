@@ -139,6 +139,8 @@ class Evaluation:
         rows = [["system", comparison.metric, *interval, "p", ""]]
         choose = min if comparison.metric in _ERROR_RATES else max
         best = choose(paired.score for paired in comparison.systems)
+        # A program does not say whether high or low numbers are good.
+        is_known = "package:program" not in comparison.signature
         for system, paired in zip(self.systems, comparison.systems, strict=True):
             digits = comparison.digits
             interval = (
@@ -147,7 +149,7 @@ class Evaluation:
                 else []
             )
             p_value = "baseline" if paired.p_value is None else f"{paired.p_value:.4f}"
-            mark = "best" if paired.score == best else ""
+            mark = "best" if paired.score == best and is_known else ""
             rows.append([system.path, f"{paired.score:.{digits}f}", *interval, p_value, mark])
         return [
             f"{_TEST_NAMES[test.kind]} against {self.systems[0].path}",
