@@ -175,7 +175,8 @@ def _after_init(given: Given) -> Step:
 def _after_experiment(given: Given) -> Step | None:
     if not (system := given["row"].system):
         return None
-    command = f"phrasescore translate {quote(os.path.relpath(system))} TEXT -o TRANSLATIONS"
+    system = min(system, os.path.relpath(system), key=len)
+    command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
     return f"translate with {given['row'].name}", [command]
 
 

@@ -109,7 +109,7 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
         ("talks", (1, None)),
     ]
     notes = results_section([found]).notes
-    assert (notes[0], len(notes)) == ("one.", 4)
+    assert (notes[0], len(notes)) == ("one.", 3)
 
 
 def test_replicas_have_a_deviation() -> None:
