@@ -151,7 +151,8 @@ def _race(
     ranked, report = walks, search.problem.report
     while walks:
         for number, _ in enumerate(run(search.advance, walks), start=1):  # modifies the walks
-            report(f"start {number} of {len(walks)}")
+            best = 100 * max(walk.metric for walk in ranked)
+            report(f"best so far {best:.2f}, start {number} of {len(walks)}")
         ranked = sorted(ranked, key=lambda walk: -walk.metric)  # earlier starts first on ties
         name, best = search.problem.metric.name, 100 * ranked[0].metric
         report(f"{len(walks)} starts: {name} {best:.2f}")

@@ -5,6 +5,7 @@ The command has the file names of this run. Words in capitals stand for files th
 
 import logging
 import os
+import re
 import shlex
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -51,6 +52,7 @@ def suggest(**facts: Any) -> None:
 def _tagged(path: str, tag: str) -> str:
     """Return a quoted name in the working folder: ``table.rnn.gz`` from ``table.gz``."""
     name = Path("moses.ini" if path == _INI else path).name
+    tag = re.sub(r"[^\w.-]+", "-", tag)  # moses.ini can hold no path with blanks
     ending = next((each for each in (".gz", ".ini") if name.endswith(each)), "")
     return quote(f"{name.removesuffix(ending)}.{tag}{ending}")
 
@@ -99,7 +101,7 @@ def _after_lists(given: Given) -> Step | None:
     if (lists := given["output"]) == "-":
         return None
     lists = quote(lists)
-    return "find weights on the lists of a development text, or use them to choose translations", [
+    return "find weights if the lists are of the development text, or use weights", [
         f"phrasescore tune {lists} --references REFERENCES --moses-ini {_INI} -o weights",
         f"phrasescore rerank {lists} --weights weights -o translations",
     ]

@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 @options.verb(
     "Measure BLEU and other metrics, and compare systems",
-    "evaluate baseline.en translations.en --references test.en --paired bootstrap",
+    "evaluate baseline.en translations.en --references test.en --paired approximate",
 )
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
@@ -43,7 +43,14 @@ def evaluate(**given: Any) -> None:
     """
     from phrasescore.workflows.evaluate import evaluate as run
 
-    run(**grouped(run, given), progress=show_progress)
+    if to_terminal := given["output"] == "-" and given["report_format"] == "text":
+        given["output"] = None
+    measured = run(**grouped(run, given), progress=show_progress)
+    if to_terminal:
+        lines = measured.to_text().splitlines()
+        print_text(
+            measured.to_text(), bold={n for n, line in enumerate(lines) if line.endswith("  best")}
+        )
     next_step.suggest()
 
 

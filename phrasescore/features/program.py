@@ -160,7 +160,7 @@ class ProgramScore(Feature):
                 number = self._answered - len(answers) + index + 1
                 problem = error.problem if isinstance(error, DataError) else str(error)
                 line = shorten(lines[index].removesuffix(b"\n"))
-                problem = f"{self._title}: line {number:,} that it was sent, {line}: {problem}"
+                problem = f"{self._title}: line {number:,} of its input, {line}: {problem}"
                 restarts += 1
                 is_final = self._is_stopped or restarts > MAX_RESTARTS
                 if self._program is not None:

@@ -30,7 +30,7 @@ P_VALUES = (
 )
 _INTERVALS = (
     f"95% interval: the middle 95% of the differences on {SAMPLES:,} samples of the sentences "
-    "(paired bootstrap, the same seed)."
+    f"(paired bootstrap, seed {SEED})."
 )
 
 _LEAST_SENTENCES = 10  # in a group that is drawn
@@ -83,7 +83,7 @@ def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
     if not others or others[0].difference is None:
         best = max(scores, key=lambda score: score.mean)
         most = " at most" if others else ""
-        return f"{best.name} translates {text} with{most} {best.mean:.2f} {metric}."
+        return f"{best.name} has{most} {best.mean:.2f} {metric} on {text}."
     best = max(others, key=lambda score: score.mean)
     assert best.difference is not None
     assert best.p_value is not None
@@ -95,7 +95,9 @@ def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
         test.insert(0, f"95% interval {low} to {high}")
     test_text = f"({', '.join(test)})"
     score, baseline = (f"{each.mean:.{digits}f}" for each in (best, first))
-    if best.difference <= 0:
+    if best.difference == 0:
+        return f"No system has more than {baseline} {metric} on {text}, which {first.name} has."
+    if best.difference < 0:
         return (
             f"No system translates {text} better than {first.name}, {baseline} {metric}; next is "
             f"{best.name}, {distance} less {test_text}."

@@ -29,9 +29,12 @@ _GAINS: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {
     # "n-best lists": 61.41 after 57.64.
     ("transformer", "piece"): ((3.24, 3.8),),
 }
-# Relative changes of the perplexity between validations that are worth a message. They are chosen,
-# not measured: ten more validations with a fall of 2 % each would make a fifth.
+# Relative changes of the perplexity between validations that are worth a message. The thresholds
+# are arbitrary: ten more validations with a fall of 2 % each would make a fifth.
 _FALLS, _RISES = 0.02, 0.05
+# A perplexity this many times the worst one that gained is taken for useless: the one of attention
+# that lost is 3.8 times the one before it.
+_HOPELESS = 4
 
 
 def judge(
@@ -78,11 +81,11 @@ def _compare(kind: str, perplexity: float, known: Sequence[tuple[float, float]])
         f"{'gained' if gain > 0 else 'lost'} {abs(gain):g} BLEU with a perplexity of {other:g}"
         for other, gain in (worse[:1] if is_better else known[-2:])
     )
-    example = f"on image captions, English to French, networks of the kind {kind} {gains}"
+    example = f"on image captions, English to French, {kind} networks {gains}"
     if is_better:
         return Verdict(f"what to expect: {example}")
     if worse:
         return Verdict(f"perhaps too little to help: {example}; train longer")
-    if known[-1][1] < 0:
+    if known[-1][1] < 0 or perplexity > _HOPELESS * known[-1][0]:
         return Verdict(f"too little to help: {example}; train longer", is_bad=True)
     return Verdict(f"expect less than this: {example}; train longer")

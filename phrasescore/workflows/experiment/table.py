@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -34,6 +35,7 @@ METRICS: dict[TableMetric, str] = {
     "bleu": f"BLEU on the tokenised text (as in multi-bleu.perl): {_MEAN}.",
     "word_accuracy": f"Word accuracy, 1 minus the word error rate, in percent: {_MEAN}.",
 }
+_IN_RUNS = r" \(in \d+ of \d+ runs\)$"  # the end of a remark on some replicas
 ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
 
 
@@ -107,9 +109,12 @@ def measure(
     )
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning from tuning is already one of the remarks.
-    known = tuple(f": {remark}" for _, remark in remarks)
+    known = tuple(f": {re.sub(_IN_RUNS, '', remark)}" for _, remark in remarks)
+    is_compared = any(each.difference is not None for row in rows for each in row.cells.values())
     all_notes = (
-        *(METRICS[metric], P_VALUES, ROUNDS),
+        METRICS[metric],
+        *([P_VALUES] if is_compared else []),
+        ROUNDS,
         *(f"* {name}: {remark}." for name, remark in remarks),
         *notes,
         *(f"Warning of {warning}." for warning in warnings if not warning.endswith(known)),

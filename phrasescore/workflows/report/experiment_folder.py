@@ -129,9 +129,11 @@ def _read_results(
     rounds = {row.name: ", ".join(row.rounds) for row in rows}
     notes = msgspec.convert(table.get("notes", []), list[str])
     caption = [f"{row.name}: {row.features}." for row in rows if row.features]
-    if systems := [shlex.quote(row.system) for row in rows if row.system]:
-        command = f"phrasescore translate {systems[-1]} TEXT -o TRANSLATIONS"
-        caption.append(f"To use the last row, in the experiment's folder: {command}")
+    dev = next((text.scores for text in measured if text.is_dev and text.scores), {})
+    if usable := [row for row in rows if row.system and row.name in dev]:
+        best = max(usable, key=lambda row: dev[row.name].mean)
+        command = f"phrasescore translate {shlex.quote(best.system)} TEXT -o TRANSLATIONS"
+        caption.append(f"To use {best.name}, in the experiment's folder: {command}")
     return Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes, caption)
 
 

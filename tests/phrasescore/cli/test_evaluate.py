@@ -360,7 +360,7 @@ def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
         (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
         (["base", "--seed", "0"], "--seed"),
         (["--nbest", "n", "--scores-command", "cat"], "require translations"),
-        (["base", "--name", "COMET"], "--name: expected one for each of 0 programs, got 1"),
+        (["base", "--name", "COMET"], "--name requires --scores-command"),
         (["base", "--scores-command", "cat", "--name", "chrF2"], "another metric named 'chrF2'"),
     ],
 )

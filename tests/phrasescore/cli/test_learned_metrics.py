@@ -100,7 +100,7 @@ def test_an_error_of_the_program_is_one_line() -> None:
     Path("bad.py").write_text("while input(): print('high', flush=True)")
     command = shlex.join([sys.executable, "bad.py"])
     result = run("evaluate", "test.out", "--references", "test.fr", "--scores-command", command)
-    check_refusal(result, "line 1 that it was sent, ")
+    check_refusal(result, "line 1 of its input, ")
     assert "expected a number, found 'high'" in result.stderr
 
 

@@ -54,8 +54,8 @@ CASES = {
     ),
     "rescore": Case(
         "rescore dev.nbest.gz --source dev.en --model attention -o dev.rescored.gz",
-        "wrote dev.rescored.gz; next, find weights on the lists of a development text, or use "
-        "them to choose translations:",
+        "wrote dev.rescored.gz; next, find weights if the lists are of the development text, or use "
+        "weights:",
         "phrasescore tune dev.rescored.gz --references REFERENCES --moses-ini MOSES_INI -o "
         "weights\n"
         "phrasescore rerank dev.rescored.gz --weights weights -o translations",
@@ -118,8 +118,7 @@ CASES = {
     ),
     "combine": Case(
         "combine one two -o both",
-        "wrote both; next, find weights on the lists of a development text, or use them to choose "
-        "translations:",
+        "wrote both; next, find weights if the lists are of the development text, or use weights:",
         "phrasescore tune both --references REFERENCES --moses-ini MOSES_INI -o weights\n"
         "phrasescore rerank both --weights weights -o translations",
     ),

@@ -64,7 +64,7 @@ def test_it_has_a_name_of_its_own_and_a_place_among_the_columns(command: str) ->
     [
         (
             "while not (line := input()).endswith('maison'): print(1, flush=True)",
-            r"line 2 that it was sent, 'the house 5\tla maison': expected a number, but",
+            r"line 2 of its input, 'the house 5\tla maison': expected a number, but",
         ),
         ("while input(): print('high', flush=True)", "expected a number, found 'high'"),
         ("while input(): print('nan', flush=True)", "expected a number, found 'nan'"),

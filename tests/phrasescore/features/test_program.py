@@ -98,17 +98,17 @@ for number, line in enumerate(sys.stdin):
     assert scores.values[0].tolist() == EXPECTED
     assert str(scores.tally) == "5 scores by a program; it was restarted 1 times"
     assert lives.read_text() == "xx"
-    assert "line 3 that it was sent, 'le le le\\ta b': expected a number" in caplog.text
+    assert "line 3 of its input, 'le le le\\ta b': expected a number" in caplog.text
     assert "ended with exit code 1, and wrote: out of memory; it is started again" in caplog.text
 
 
 @pytest.mark.parametrize(
     ("code", "problem"),
     [
-        ("sys.exit(3)", r"line 1 that it was sent, 'le\\ta b': .* ended with exit code 3$"),
+        ("sys.exit(3)", r"line 1 of its input, 'le\\ta b': .* ended with exit code 3$"),
         (
             "for line in sys.stdin:\n  print(count(line) if 'le' in line else die(), flush=True)",
-            r"line 4 that it was sent, '\\ta b': .* was killed by SIGKILL$",
+            r"line 4 of its input, '\\ta b': .* was killed by SIGKILL$",
         ),
         (f"print('Loading ...')\n{BY_LINE}", r"line 1 .*: expected a number, found 'Loading ...'$"),
         ("for line in sys.stdin: print('nan', flush=True)", "expected a number, found 'nan'$"),

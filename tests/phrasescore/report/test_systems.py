@@ -146,10 +146,10 @@ BASE = score("base", 50)
                 "(95% interval \u22124.0 to \u22122.0, p = 0.010)."
             ),
         ),
-        (results(BASE), "base translates news with 50.00 BLEU."),
+        (results(BASE), "base has 50.00 BLEU on news."),
         (
             results(BASE, missing=("+rnn", "+x")),
-            "base translates news with 50.00 BLEU. 2 of 3 systems have no result yet.",
+            "base has 50.00 BLEU on news. 2 of 3 systems have no result yet.",
         ),
         (results(missing=("base",)), "No system has translated a text yet."),
     ],

@@ -49,6 +49,14 @@ def test_a_column_is_compared_only_if_it_learned_a_table() -> None:
     assert _judge("encoder-decoder", _record(3.0)) == ""
 
 
+@pytest.mark.parametrize(("perplexity", "is_bad"), [(7.9, False), (8.0, True)])
+def test_a_network_far_from_all_that_gained_is_useless(perplexity: float, is_bad: bool) -> None:
+    # Four times 1.99, the highest perplexity of a column that gained.
+    (verdict,) = judge("encoder-decoder", _record(perplexity), is_of_table=True, has_pieces=False)
+    assert verdict.is_bad == is_bad
+    assert verdict.text.startswith("too little to help: ") == is_bad
+
+
 def test_nothing_is_said_where_nothing_was_measured() -> None:
     assert _judge("cslm", _record(20.0)) == ""
     assert _judge("attention", _record(3.0), pieces=True) == ""

@@ -41,7 +41,7 @@ def test_an_experiment_has_its_table_and_systems(tmp_path: Path) -> None:
     journal = {"format": FORMAT, "steps": steps, "files": {}}
     (tmp_path / "steps.json").write_text(json.dumps(journal))
     rows = _rows(succeeded(run("show", tmp_path)).stdout)
-    assert rows == {"steps done": "1 of 2 begun, in 1:00"}
+    assert rows == {"steps done": "1 of 2, in 1:00"}
     (tmp_path / "table.txt").write_text("      dev\n+RNN  9.9\n")
     system = tmp_path / "systems" / "+RNN" / "seed1" / "system.toml"
     system.parent.mkdir(parents=True)

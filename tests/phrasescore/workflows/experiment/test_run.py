@@ -178,8 +178,8 @@ def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> Non
     assert report["title"] == "Translation of news"
     assert report["command"].startswith("phrasescore")
     assert report["sections"][0]["blocks"][0]["caption"] == (
-        "+RNN: columns rnn.\nTo use the last row, in the experiment's folder: phrasescore "
-        "translate systems/+RNN/seed1/system.toml TEXT -o TRANSLATIONS"
+        "+RNN: columns rnn.\nTo use Baseline, in the experiment's folder: phrasescore "
+        "translate systems/Baseline/seed1/system.toml TEXT -o TRANSLATIONS"
     )
     (steps,) = report["sections"][-1]["blocks"]
     assert [row[0] for row in steps["rows"]][:2] == [

@@ -255,7 +255,7 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
     report = folder.make(tuning_report="tuned.json", experiment="exp")
     assert keys(report) == ["results", "tuning"]
     assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
-    assert report["lead"] == "base translates dev with 30.00 BLEU."
+    assert report["lead"] == "base has 30.00 BLEU on dev."
     assert "translations" not in facts(report)
 
 
