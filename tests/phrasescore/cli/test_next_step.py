@@ -54,8 +54,8 @@ CASES = {
     ),
     "rescore": Case(
         "rescore dev.nbest.gz --source dev.en --model attention -o dev.rescored.gz",
-        "wrote dev.rescored.gz; next, find weights if the lists are of the development text, or use "
-        "weights:",
+        "wrote dev.rescored.gz; next, find weights if the lists are of the development text, or "
+        "use weights:",
         "phrasescore tune dev.rescored.gz --references REFERENCES --moses-ini MOSES_INI -o "
         "weights\n"
         "phrasescore rerank dev.rescored.gz --weights weights -o translations",
