@@ -175,12 +175,12 @@ def test_a_gain_of_one_system_may_be_a_loss_of_another() -> None:
 
 
 def test_at_most_ten_sentences_with_the_largest_first() -> None:
-    references = sentences(*(" ".join(f"w{n}" for n in range(4 + at)) for at in range(15)))
+    references = sentences(*(" ".join(f"w{n}" for n in range(18 - at)) for at in range(15)))
     # The longer the sentence, the less is lost with its last word.
     cut = sentences(*(text.rpartition(" ")[0] for text in references.texts))
     groups = marked_of(section_of([references], base=cut, other=references)).groups
     (group,) = groups
-    assert [sentence.number for sentence in group.sentences] == list(range(1, 11))
+    assert [sentence.number for sentence in group.sentences] == list(range(15, 5, -1))
     assert group.caption == "Sentences with gains: 15. The 10 largest gains are shown."
 
 

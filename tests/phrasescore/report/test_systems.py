@@ -112,6 +112,12 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
     assert (notes[0], len(notes)) == ("one.", 3)
 
 
+def test_only_significant_gains_are_bold() -> None:
+    rows = [score("better", 51, 1, 0.049), score("chance", 52, 2, 0.05), score("worse", 48, -2, 0)]
+    table, _ = table_and_figure(results(BASE, *rows))
+    assert table.strong == ((1, 1),)
+
+
 def test_replicas_have_a_deviation() -> None:
     replicas = SystemScore("base", (50.0, 52.0), 1.0)
     table, _ = table_and_figure(results(replicas))
