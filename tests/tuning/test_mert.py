@@ -242,3 +242,13 @@ def test_the_gain_is_measured_from_where_the_search_stands() -> None:
     found = best_step(profile_of([-9, -1, 1, 9], [0.7, 0.5, 0.1]))
     assert found.gain == pytest.approx(0.2)
     assert best_step(profile_of([-9, -1, 1, 9], [0.1, 0.5, 0.1])) == (0.0, 0.5, 0.0)
+
+
+def test_each_step_reports_the_best_so_far() -> None:
+    lines: list[str] = []
+    pool = random_pool(3)
+    load_method("mert")(pool, METRIC, np.ones(3), TuneSettings(), seed=1, report=lines.append)
+    ends = [at for at, line in enumerate(lines) if " starts: BLEU " in line]
+    assert ends
+    for at in ends:
+        assert lines[at - 1].startswith(f"best so far {lines[at].rpartition(' ')[2]}, start ")

@@ -326,6 +326,18 @@ def test_an_empty_file_is_refused(folder: Folder) -> None:
     assert (result.exit_code, result.stderr) == (1, expected)
 
 
+def test_the_best_system_is_bold(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown: list[tuple[str, set[int]]] = []
+    monkeypatch.setattr(
+        "phrasescore.cli.texts.print_text", lambda text, bold: shown.append((text, bold))
+    )
+    folder.run("base", "new", "--references", "ref", "--paired", "approximate")
+    ((text, bold),) = shown
+    (line,) = [text.splitlines()[number] for number in bold]
+    assert line.split()[0] == "new"
+    assert line.endswith("best")
+
+
 def test_a_missing_matplotlib_is_named_before_the_work(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -128,6 +128,13 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "score": Case("score a b --model m -o scores", "wrote scores"),
+    "a column with a blank in its name": Case(
+        "train encoder-decoder t.gz -o 'my model'",
+        "wrote 'my model'; next, add the network's score to the phrase table:",
+        "phrasescore annotate t.gz --model 'my model' -o t.my-model.gz --moses-ini MOSES_INI "
+        "--moses-ini-out moses.my-model.ini",
+        {"is_of_table": True, "is_bad": False},
+    ),
     "a network that learned too little": Case(
         "train attention a b -o m", "wrote m", facts={"is_of_table": False, "is_bad": True}
     ),

@@ -46,7 +46,7 @@ def experiment(*options: str) -> Result:
     return run("experiment", "x.toml", "-o", "out", *options)
 
 
-def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
+def write_tuned(run: Run, weights: Weights, reached: float = 50.0, **more: Any) -> None:
     run.folder.mkdir(parents=True, exist_ok=True)
     write_weights(str(run.weights), weights)
     features = [
@@ -55,7 +55,9 @@ def write_tuned(run: Run, weights: Weights, reached: float = 50.0) -> None:
     ]
     counts = {"hypotheses": 20, "decoded": 40, "new": 10}
     rounds = [{"round": number, "score": 40, **counts} for number in (1, 2)]
-    text = tuning_report(reached=reached, features=features, rounds=rounds, ended_by_itself=False)
+    text = tuning_report(
+        reached=reached, features=features, rounds=rounds, ended_by_itself=False, **more
+    )
     run.report.write_text(text)
 
 

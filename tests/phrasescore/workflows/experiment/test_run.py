@@ -169,6 +169,19 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     ]
 
 
+def test_a_warning_of_tuning_in_one_replica_is_a_remark_and_no_second_note(folder: Path) -> None:
+    plan = plan_of(folder, "[tuning]\nreplicas = 2", 'systems = ["Baseline"]')
+    wanted = read_experiment("x.toml")
+    for each, warnings in zip(plan.runs, (["few sentences"], []), strict=True):
+        write_tuned(each, {"LM0": (1.0,)}, warnings=warnings)
+    made = {each.report for each in plan.runs}
+    warnings = ["tune Baseline seed 1: few sentences", "decode news: odd"]
+    table = measure([wanted.data.dev], plan.runs, made, [], [], warnings)
+    assert table.notes[2:] == (
+        "* Baseline: few sentences (in 1 of 2 runs).", "Warning of decode news: odd."
+    )  # fmt: skip
+
+
 def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> None:
     succeeded(experiment())
     page = doubles / "out" / "report"
