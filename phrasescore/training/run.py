@@ -23,6 +23,7 @@ from phrasescore.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
+from phrasescore.progress import format_count
 from phrasescore.settings.config import Config, check_resumable
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
 from phrasescore.training.precision import choose_precision
@@ -104,7 +105,7 @@ def train_model(
         facts = [
             *task.description,
             f"{start.num_parameters:,} parameters",
-            f"device {run.device}, {torch.get_num_threads()} threads",
+            f"device {run.device}, {format_count(torch.get_num_threads(), 'threads')}",
             f"precision {training.precision}, seed {training.seed}",
         ]
         if loop.state.update:
