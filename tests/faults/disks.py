@@ -77,7 +77,7 @@ WRITERS = {
     "report": (
         (
             "report --translation a=dev.fr --source dev.en --references dev.fr "
-            "--only translations -o disk/out"
+            "--only results -o disk/out"
         ),
         "",
     ),

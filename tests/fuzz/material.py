@@ -82,14 +82,30 @@ done
 """
 
 _TABLE = """\
+notes = ["BLEU."]
+[[text]]
+name = "dev"
+source = "source"
+references = ["references"]
+tuned = true
 [[row]]
 name = "Baseline"
-"dev" = { bleu = 30.0 }
-"held" = { bleu = 31.0 }
+rounds = ["2+"]
+system = "systems/Baseline/seed1/system.toml"
+"dev" = { bleu = 30.0, replicas = [30.0], length_ratio = 1.0 }
+"held" = { bleu = 31.0, replicas = [31.0] }
 [[row]]
 name = "+RNN"
-"dev" = { bleu = 32.0, deviation = 0.1, p_value = 0.04 }
-"held" = { bleu = 31.5 }
+features = "columns rnn"
+outputs."dev" = ["dev.out"]
+"dev" = { bleu = 32.0, replicas = [31.9, 32.1], difference = 2, p_value = 0.04, interval = [1, 3] }
+"held" = { bleu = 31.5, replicas = [31.5] }
+"""
+_STEPS = """\
+[[step]]
+name = "tune Baseline seed 1"
+command = "phrasescore tune"
+seconds = 1.5
 """
 
 
@@ -141,6 +157,7 @@ def make_material(folder: Path) -> None:
     shutil.copy(folder / "nbest", folder / "decoded.nbest")
     (folder / "made.experiment").mkdir()
     (folder / "made.experiment" / "table.toml").write_text(_TABLE)
+    (folder / "made.experiment" / "steps.toml").write_text(_STEPS)
     _write_networks(folder, [w.decode() for w in english], [w.decode() for w in french])
     write_table(folder / "made.table")
     before = Path.cwd()

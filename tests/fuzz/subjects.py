@@ -177,13 +177,13 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
     report = (
         "report nbest --source source --references references --tuning-report report.json "
-        "--experiment made.experiment --only translations --only tuning --only experiment -o out"
+        "--experiment made.experiment --only results --only tuning --only steps -o out"
     )
     shown = ("nbest", "references", "report.json", "made.experiment")
     yield Subject("report", report, shown, None, ("out/",))
     table = (
         "report table --model rnn --translation a=references --source source "
-        "--references references --only phrases --only scores --only translations -o out"
+        "--references references --only phrases --only scores --only results -o out"
     )
     yield Subject("report table", table, ("table", "rnn", "references"), None, ("out/",))
     export = "export cslm -o out --moses-ini moses.ini --moses-ini-out out.ini"

@@ -26,7 +26,8 @@ def test_it_says_what_moses_will_load(tmp_path: Path) -> None:
     result = export("--format", "nplm", *files)
     # Of RandomCslm's 9 units in the first layer, each word and place has a float: 9 * 7 * 2 * 4.
     problem = "NeuralLM CSLM0: order 3, 7 words; 0 MB in Moses"
-    assert (result.exit_code, result.stderr) == (0, f"phrasescore: {problem}\n")
+    assert result.exit_code == 0
+    assert result.stderr.startswith(f"phrasescore: {problem}\nphrasescore: wrote nplm, new.ini;")
     assert ReferenceNplm(tmp_path / "nplm").config["ngram_size"] == "3"
     assert "CSLM0= 0\n" in (tmp_path / "new.ini").read_text()
 

@@ -47,7 +47,7 @@ def test_values_of_options_become_settings() -> None:
 
 def test_a_range_and_a_default_are_in_the_help_and_checked() -> None:
     assert "--heat N" in run("--help")[0].output
-    assert "[default: 180; 20<=x<=250]" in run("--help")[0].output
+    assert "[default: 180; 20 to 250]" in run("--help")[0].output
     result, made = run("--heat", "300")
     assert (result.exit_code, made) == (2, [])
     assert "300 is not in the range 20<=x<=250" in result.output

@@ -66,7 +66,7 @@ def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Fold
     assert last.endswith(" MB: out/index.html")
     report = folder.report()
     assert keys(report) == ["results", "scores", "parses"]
-    assert report["command"].startswith("phrasescore ")
+    assert report["command"].startswith("phrasescore")
     told = facts(report)
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 3 words or more"
     assert (told["translations"], told["seed"]) == ("a: b=base", "4")

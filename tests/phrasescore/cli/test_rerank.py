@@ -167,7 +167,7 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
     assert "these features have no weight: LSTM0" in result.stderr
     result = folder.weighted("--ignore-unweighted")
     assert result.exit_code == 1
-    assert "expected the features Gone0" in result.stderr
+    assert "lacks features that have weights: Gone0" in result.stderr
     result = folder.weighted("--ignore-unweighted", "--ignore-missing")
     assert (result.exit_code, result.stdout) == (0, "la maison\nétait\n")
     warning = "phrasescore: warning: no hypothesis has these features, which have weights: Gone0\n"
