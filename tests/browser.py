@@ -28,7 +28,7 @@ class NewPage(Protocol):
     """What the fixture ``new_page`` is."""
 
     def __call__(self, screen: str = "desktop", **options: Any) -> Page:
-        """Return a page that is watched; the options are those of Playwright's ``new_context``."""
+        """Return a page that is watched; it takes the options of Playwright's ``new_context``."""
 
 
 # Software rendering of WebGL is slow, which Chromium reports as a warning.

@@ -28,7 +28,7 @@ class Pace:
     """Estimates how fast a number has grown lately, per second.
 
     The time until the first result is not counted, as it includes loading models and compiling.
-    After that, the rate is that of the recent half of the time. A result may be many items, which
+    After that, the rate covers the recent half of the time. A result may be many items, which
     are counted one by one within a moment: the first of them says nothing about the speed.
     """
 

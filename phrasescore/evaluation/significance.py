@@ -112,7 +112,7 @@ def randomization_p_value(
     + 1), where r is the number of trials with a difference at least as large as the real one. The
     score of a system is the mean score of its replicas (Clark et al., 2011). A sentence's
     translations are exchanged in all replicas together. Replicas are very similar, and separate
-    exchanges would treat them as independent sentences. The exchanges are those of sacrebleu with
+    exchanges would treat them as independent sentences. sacrebleu draws the same exchanges with
     the same seed, so for single replicas sacrebleu finds the same p-value.
 
     :param baseline: ``(replicas, sentences, num_stats)``, like ``system``; the numbers of replicas

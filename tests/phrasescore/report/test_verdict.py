@@ -1,4 +1,4 @@
-"""What the perplexity of a network promises; the gains are those of docs/results.md."""
+"""What the perplexity of a network promises; the gains come from docs/results.md."""
 
 import pytest
 
