@@ -2,14 +2,13 @@
 
 import contextlib
 import gzip
-import resource
 import shlex
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.faults.works import PHRASESCORE
+from tests.faults.starter import starter
 
 _ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
 _RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --engine here"
@@ -84,6 +83,7 @@ WRITERS = {
 }
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096
+_PATIENCE = 180
 # What a run may leave to go on from.
 _TO_GO_ON = (".part", ".part.json", "cache", "loop", "out.work")
 
@@ -96,9 +96,9 @@ def fill_all(
     shutil.copytree(pristine, folder, symlinks=True)
     disk = folder / "disk"
     disk.mkdir()
-    done = _run(command, folder)
-    if done.returncode:
-        yield "enough", f"exit {done.returncode}: {done.stderr[-300:]!r}"
+    status, stderr = _run(command, folder)
+    if status:
+        yield "enough", f"exit {status}: {stderr[-300:]!r}"
         return
     wanted = _files(disk)
     sizes = [len(data) for data in wanted.values()]
@@ -120,15 +120,15 @@ def _fill(
 ) -> str | None:
     before = _files(folder / "disk")
     try:
-        done = _run(command[0], folder, limit)
+        status, stderr = _run(command[0], folder, limit)
     except subprocess.TimeoutExpired:
         return "it hangs"
     found = _files(folder / "disk")
-    if done.returncode == 0:
+    if status == 0:
         return _difference(found, wanted)
-    errors = done.stderr.decode().splitlines()
-    if done.returncode != 1 or not errors or not errors[-1].startswith("Error: "):
-        return f"exit {done.returncode}: {errors[-3:]}"
+    errors = stderr.splitlines()
+    if status != 1 or not errors or not errors[-1].startswith("Error: "):
+        return f"exit {status}: {errors[-3:]}"
     for path, data in found.items():
         if before.get(path, data) != data:
             return f"the old {path} is another"
@@ -138,10 +138,12 @@ def _fill(
         return f"lost: {lost}"
     if limit is None:
         _call("mount", "-o", "remount,size=1g", folder / "disk")
+    if found == before and not command[1]:
+        return None  # it begins again, with what it began with
     goes_on = command[1] if any(map(_is_to_go_on, found)) else ""
-    done = _run(f"{command[0]} {goes_on}", folder)
-    if done.returncode:
-        return f"then, with room: exit {done.returncode}: {done.stderr[-300:]!r}"
+    status, stderr = _run(f"{command[0]} {goes_on}", folder)
+    if status:
+        return f"then, with room: exit {status}: {stderr[-300:]!r}"
     return _difference(_files(folder / "disk"), wanted)
 
 
@@ -175,20 +177,8 @@ def _call(*command: str | Path) -> None:
     subprocess.run(command, check=True, capture_output=True)
 
 
-def _run(
-    command: str, folder: Path, limit: int | None = None
-) -> "subprocess.CompletedProcess[bytes]":
-    def set_limit() -> None:
-        if limit is not None:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
-    return subprocess.run(
-        [*PHRASESCORE, *shlex.split(command)],
-        cwd=folder,
-        capture_output=True,
-        timeout=180,
-        preexec_fn=set_limit,
-    )
+def _run(command: str, folder: Path, limit: int | None = None) -> tuple[int, str]:
+    return starter().run(shlex.split(command), folder, _PATIENCE, limit)
 
 
 def _files(folder: Path) -> dict[str, bytes]:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.works import PHRASESCORE, Work
+from tests.faults.starter import Started, starter
+from tests.faults.works import Work
 
 # Seconds that no command goes without progress, on top of what it takes by itself.
 PATIENCE = 60
@@ -26,16 +27,9 @@ class Undisturbed(NamedTuple):
     names: set[str]
 
 
-def start(work: Work, folder: Path, more: str = "") -> subprocess.Popen[bytes]:
+def start(work: Work, folder: Path, more: str = "") -> Started:
     with (folder / "log").open("ab") as log:
-        return subprocess.Popen(
-            [*PHRASESCORE, *shlex.split(work.command + more)],
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            stdout=log,
-            stderr=log,
-            start_new_session=True,
-        )
+        return starter().start(shlex.split(work.command + more), folder, log.fileno())
 
 
 def run_undisturbed(work: Work, folder: Path) -> Undisturbed:
@@ -51,6 +45,7 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
     """Send a command a signal at a random moment, twice if need be; return what went wrong."""
     said = []
     resume = ""
+    pristine = _names(folder)
     for _ in range(numbers.choice([1, 1, 2])):
         sent = numbers.choice(SIGNALS)
         wait = numbers.uniform(0.1, 1.0) * wanted.seconds
@@ -84,6 +79,9 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
             return None
         if status == 0:
             break
+        # It begins again, with what it began with: the same bytes.
+        if not work.resume and _names(folder) == pristine:
+            return None
         resume = work.resume
     if status != 0:
         process = start(work, folder, resume)

@@ -33,6 +33,14 @@ method = "xbleu"
 updates = 10
 set.model.hidden_size = 16
 """
+_SYSTEM = """\
+moses_ini = "small.ini"
+weights = "system.weights"
+nbest_size = 20
+search.stack = 5
+[[rescore]]
+model = "attention"
+"""
 _ARPA = """\
 \\data\\
 ngram 1=3
@@ -73,6 +81,11 @@ def _train(kind: str, inputs: str, *more: str) -> Work:
     return Work(name, command, ("out/model.safetensors", "out/config.toml"))
 
 
+def _whole(name: str, command: str, *more: str, output: str = "out") -> Work:
+    """Return a command that begins again, and has its whole outputs at its end."""
+    return Work(name, command, tuple(filter(None, (output, *more))), "")
+
+
 _TEXT = "train.en train.fr"
 _ANNOTATE = "annotate table.gz --model rnn -o out.gz"
 _RESCORE = "rescore all.gz --source all.en --model attention --cache cache -o out.gz"
@@ -80,6 +93,12 @@ _LISTS = (
     "--objective xbleu --from attention --lists lists.gz --source dev.en --references dev.fr "
     "--weights weights"
 )
+_TUNE = (
+    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
+    "--source dev.en --references dev.fr --working-dir loop --method xbleu "
+    "--iterations 3 --nbest-size 20 --threads 1 -o out"
+)
+_RAY = "--engine ray --workers 1"
 WORKS = {
     work.name: work
     for work in (
@@ -98,19 +117,75 @@ WORKS = {
         _train("joint", _TEXT, "--alignments train.align", "--set model.hidden_size=32"),
         _train("attention", _LISTS, "--set training.validation_share=0.1", "--updates 5"),
         Work("rescore", f"{_RESCORE} --threads 1 --engine here"),
-        Work("annotate ray", f"{_ANNOTATE} --engine ray --workers 1"),
+        Work("annotate ray", f"{_ANNOTATE} {_RAY}"),
         Work("rescore processes", f"{_RESCORE} --engine processes --workers 2"),
         Work(
             "generate --augment",
             "generate rnn --augment medium.gz --targets 3 -o out.gz --threads 1",
         ),
-        Work(
-            "tune",
-            "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
-            "--source dev.en --references dev.fr --working-dir loop --method xbleu "
-            "--iterations 3 --nbest-size 20 --threads 1 -o out",
-            ("out",),
+        Work("tune", _TUNE, ("out",)),
+        _train("transformer", _TEXT, _SIZES, "--set model.feed_forward_size=32"),
+        _whole(
+            "decode", "decode dev.en --config small.ini --stack 3 -o out --nbest n.gz 9", "n.gz"
         ),
+        _whole("generate", "generate attention dev.en --beam 2 -o out --nbest n.gz 2", "n.gz"),
+        _whole(
+            "segment",
+            "segment test.en --model rnn --reverse-model rnn.reverse -o out --segments json",
+            "json",
+        ),
+        _whole(
+            "select",
+            "select train.en train.fr --in-domain-target lm.fr.arpa.gz --general-target own.arpa "
+            "--in-domain lm.fr.arpa.gz --general own.arpa --share 0.5 -o out "
+            "--target-output out.fr --scores scores",
+            "out.fr",
+            "scores",
+        ),
+        _whole(
+            "score",
+            "score some.en some.fr --model attention --model rnn --word-scores words -o out",
+            "words",
+        ),
+        _whole(
+            "translate",
+            "translate system.toml dev.en --workers 2 -o out --nbest n.gz 5 --explain json",
+            "n.gz",
+            "json",
+        ),
+        _whole("build-lm", "build-lm train.fr -o out"),
+        _whole(
+            "tune lists",
+            "tune lists.gz --references dev.fr --moses-ini moses.ini --starts 5 --threads 1 -o out "
+            "--moses-ini-out ini --features-out features --scores-out scores --report report",
+            *("ini", "features", "scores", "report"),
+        ),
+        _whole(
+            "evaluate",
+            "evaluate all.fr turned.fr --references all.fr --paired approximate -o out "
+            "--by-length reference --plot plot.svg",
+            "plot.svg",
+        ),
+        _whole(
+            "report",
+            "report small.gz --model rnn --translation a=dev.fr --source dev.en "
+            "--references dev.fr --map-points 50 --points 50 -o out",
+            "out/index.html",
+            "out/report.json",
+            output="",
+        ),
+        _whole(
+            "init",
+            "init moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
+            "--minutes 5 -o out",
+        ),
+        _whole(
+            "combine",
+            "combine all.gz all.gz -o out --votes",
+        ),
+        _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-unweighted -o out"),
+        Work("rescore ray", f"{_RESCORE} {_RAY}"),
+        Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",)),
         Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),
     )
 }
@@ -120,8 +195,12 @@ def make_folder(folder: Path) -> None:
     folder.mkdir(parents=True)
     for name, lines in {"dev.en": 24, "dev.fr": 24, "test.en": 12, "test.fr": 12}.items():
         _cut(EXAMPLE / name, folder / name, lines)
-    shutil.copy(EXAMPLE / "dev.en", folder / "all.en")
+    for side in ("en", "fr"):
+        shutil.copy(EXAMPLE / f"dev.{side}", folder / f"all.{side}")
+        _cut(EXAMPLE / f"test.{side}", folder / f"some.{side}", 100)
     shutil.copy(EXAMPLE / "dev.20best.gz", folder / "all.gz")
+    lines = (EXAMPLE / "dev.fr").read_bytes().splitlines(keepends=True)
+    (folder / "turned.fr").write_bytes(b"".join(reversed(lines)))
     for name, lines in {"train.en": 3000, "train.fr": 3000, "train.align": 3000}.items():
         _cut(EXAMPLE / f"{name}.gz", folder / name, lines)
     _cut(EXAMPLE / "phrase-table.gz", folder / "table.gz", 60_000)
@@ -139,11 +218,15 @@ def make_folder(folder: Path) -> None:
     shutil.copy(EXAMPLE / "moses.ini", folder)
     ini = (EXAMPLE / "moses.ini").read_text()
     (folder / "small.ini").write_text(ini.replace("phrase-table.gz", "small.gz"))
-    weights = (EXAMPLE / "moses.ini").read_text().partition("[weight]")[2].strip()
-    weights = weights.removeprefix("UnknownWordPenalty0= 1\n")  # not in the lists
-    (folder / "weights").write_text(f"{weights}\nAttention0= 0.3\n")
+    weights = [line for line in ini.partition("[weight]")[2].splitlines() if "=" in line]
+    for_lists = [line for line in weights if not line.startswith("Unknown")] + ["Attention0= 0.3"]
+    (folder / "weights").write_text("\n".join([*for_lists, ""]))
+    both = "\n".join(["[search]", *weights, "[lists]", *for_lists, ""])
+    (folder / "system.weights").write_text(both)
+    (folder / "system.toml").write_text(_SYSTEM)
     (folder / "experiment.toml").write_text(_EXPERIMENT)
     (folder / "test.arpa").write_text(_ARPA)
+    _run("build-lm train.fr --order 3 -o own.arpa", folder)
     for kind, inputs, name in (
         ("encoder-decoder", "table.gz", "rnn"),
         ("encoder-decoder --reverse", "table.gz", "rnn.reverse"),
