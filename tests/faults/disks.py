@@ -30,11 +30,26 @@ WRITERS = {
         "score dev.en dev.fr --model attention --threads 1 --cache disk/cache -o disk/out.gz",
         "",
     ),
+    "score words": (
+        "score dev.en dev.fr --model attention --word-scores disk/words -o disk/out.gz",
+        "",
+    ),
+    "rescore command": (
+        "rescore lists.gz --source dev.en --scores-command 'sed -u s/.*/1/' -o disk/out.gz",
+        "--resume",
+    ),
+    "rescore processes": (
+        (
+            "rescore lists.gz --source dev.en --model attention --engine processes --workers 2 "
+            "--cache disk/cache -o disk/out.gz"
+        ),
+        "--resume",
+    ),
     "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", ""),
     "combine": ("combine lists.gz lists.gz -o disk/out.gz", ""),
     "decode": (
         (
-            "decode dev.en --config moses.ini --stack 3 --workers 1 -o disk/out "
+            "decode dev.en --config small.ini --stack 3 --workers 1 -o disk/out "
             "--nbest disk/lists.gz 50"
         ),
         "",
@@ -48,6 +63,14 @@ WRITERS = {
         (
             "segment test.en --model rnn --reverse-model rnn.reverse -o disk/out "
             "--segments disk/segments.json --threads 1"
+        ),
+        "",
+    ),
+    "generate --sample": ("generate attention dev.en --sample 5 -o disk/out --threads 1", ""),
+    "translate": (
+        (
+            "translate system.toml test.en --workers 1 --confidence -o disk/out "
+            "--nbest disk/lists.gz 9 --explain disk/json"
         ),
         "",
     ),
@@ -69,10 +92,46 @@ WRITERS = {
         ),
         "",
     ),
+    "tune for mert": (
+        (
+            "tune lists.gz --references dev.fr --weights weights --starts 2 --ifile-out disk/ifile "
+            "--features-out disk/features.gz --scores-out disk/scores.gz -o disk/out"
+        ),
+        "",
+    ),
+    "tune a moses.ini": (
+        "tune --weights moses.ini --moses-ini moses.ini --moses-ini-out disk/out",
+        "",
+    ),
     "tune in a loop": (_TUNE, "--resume"),
     "train": ("train lstm dev.en dev.fr --updates 2 -o disk/out --threads 1", "--resume"),
+    "train transformer": (
+        (
+            "train transformer dev.en dev.fr --updates 2 -o disk/out --threads 1 "
+            "--set model.hidden_size=16 --set model.feed_forward_size=16"
+        ),
+        "--resume",
+    ),
     "export": ("export cslm -o disk/out", ""),
+    "export joint": (
+        "export joint -o disk/out --moses-ini moses.ini --moses-ini-out disk/moses.ini",
+        "",
+    ),
     "evaluate": ("evaluate dev.fr --references dev.fr --format json -o disk/out", ""),
+    "evaluate --plot": (
+        (
+            "evaluate dev.fr --references dev.fr --by-length reference --plot disk/plot.svg "
+            "-o disk/out"
+        ),
+        "",
+    ),
+    "init": (
+        (
+            "init moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
+            "--minutes 5 -o disk/out"
+        ),
+        "",
+    ),
     "report": (
         (
             "report --translation a=dev.fr --source dev.en --references dev.fr "
@@ -80,6 +139,14 @@ WRITERS = {
         ),
         "",
     ),
+    "report of a model": (
+        (
+            "report small.gz --model rnn --source dev.en --references dev.fr --map-points 20 "
+            "--points 20 --threads 1 -o disk/out"
+        ),
+        "",
+    ),
+    "experiment --export": ("experiment experiment.toml --export snakemake -o disk/out", ""),
 }
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096

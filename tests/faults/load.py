@@ -8,6 +8,7 @@ a second.
 """
 
 import argparse
+import functools
 import gzip
 import hashlib
 import itertools
@@ -62,19 +63,27 @@ def _load_table(folder: Path, size: int) -> None:
     _write(folder / "table.gz", itertools.islice(_renamed(real), size))
     _run(f"train encoder-decoder {EXAMPLE}/phrase-table.gz -o rnn {_SMALLEST}", folder)
     command = "annotate table.gz --model rnn --threads 1 --engine here -o"
-    points = _run(f"{command} whole.gz", folder)
-    parts = _parts(points, size)
-    print(f"annotate, {size:,} lines, in tenths: lines per second of the processor, memory")
-    for part in parts:
-        print(f"    {part.lines / part.seconds:10,.0f} {part.num_bytes / 1e6:8,.0f} MB")
-    speeds = [part.lines / part.seconds for part in parts]
-    print(f"    fastest / slowest {max(speeds) / min(speeds):.3f}")
+    _report(_run(f"{command} whole.gz", folder), "annotate", size)
     _run(f"{command} killed.gz", folder, lambda point: point.lines >= _KILLED_AT * size)
     begin = time.monotonic()
     _run(f"{command} killed.gz --resume", folder)
     same = _digest(folder / "killed.gz") == _digest(folder / "whole.gz")
     print(f"killed at {_KILLED_AT:.0%}, resumed in {time.monotonic() - begin:.0f} s: ", end="")
     print("the same bytes" if same else "OTHER BYTES", flush=True)
+
+
+def _report(points: list[Point], command: str, size: int) -> None:
+    """Print the speed and the memory of each tenth, and what comes after the last line."""
+    parts = _parts(points, size)
+    print(f"{command}, {size:,} lines, in tenths: lines per second of the processor, memory")
+    for part in parts:
+        print(f"    {part.lines / part.seconds:10,.0f} {part.num_bytes / 1e6:8,.0f} MB")
+    speeds = [part.lines / part.seconds for part in parts]
+    print(f"    fastest / slowest {max(speeds) / min(speeds):.3f}")
+    after = [point for point in points if point.lines == points[-1].lines]
+    peak = max(point.num_bytes for point in after)
+    print(f"    then {after[-1].seconds - after[0].seconds:,.0f} s, {peak / 1e6:,.0f} MB;", end="")
+    print(f" in all {points[-1].seconds:,.0f} s", flush=True)
 
 
 def _real_lists(folder: Path) -> tuple[Path, list[Path]]:
@@ -107,10 +116,8 @@ def _load_lists(folder: Path, size: int) -> None:
             for method in ("mert", "mira", "xbleu")
         ),
     ):
-        points = _run(command, folder)
-        seconds, peak = points[-1].seconds, max(point.num_bytes for point in points)
-        print(f"{command.partition(' -o')[0]}: {size:,} lines", end="")
-        print(f" in {seconds:,.0f} s of the processor, {peak / 1e6:,.0f} MB", flush=True)
+        points = _run(command, folder, reads=(folder / command.split()[1], size))
+        _report(points, command.partition(" -o")[0], size)
 
 
 def _load_long(folder: Path, size: int) -> None:
@@ -194,17 +201,25 @@ def _write(path: Path, lines: Iterator[bytes]) -> int:
 
 
 def _run(
-    command: str, folder: Path, is_enough: Callable[[Point], bool] = lambda _: False
+    command: str,
+    folder: Path,
+    is_enough: Callable[[Point], bool] = lambda _: False,
+    reads: tuple[Path, int] | None = None,
 ) -> list[Point]:
-    """Run a command, or kill it where it is enough; return where it stood."""
+    """Run a command, or kill it where it is enough; return where it stood.
+
+    :param reads: the file whose lines are counted as it is read, and their number; otherwise the
+        lines of the output's journal are.
+    """
     points = [Point(0, 0.0, 0)]
     journal = folder / f"{command.split(' -o ')[1].split()[0]}.part.json"
+    count = functools.partial(_lines_read, *reads) if reads else lambda _: _lines_done(journal)
     with (folder / "log").open("wb") as log:
         arguments = [*PHRASESCORE, *shlex.split(command)]
         process = subprocess.Popen(arguments, cwd=folder, stdout=log, stderr=log)
         while process.poll() is None:
             time.sleep(0.1)
-            points.append(_look(process.pid, journal, points[-1]))
+            points.append(_look(process.pid, count, points[-1]))
             if is_enough(points[-1]):
                 process.kill()
                 process.wait()
@@ -214,18 +229,31 @@ def _run(
     return points
 
 
-def _look(number: int, journal: Path, before: Point) -> Point:
+def _look(number: int, count: Callable[[int], int], before: Point) -> Point:
     try:
         fields = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()
         pages = int(Path(f"/proc/{number}/statm").read_text().split()[1])
     except (OSError, IndexError):
         return before
     try:
-        lines = json.loads(journal.read_bytes())["lines"]
+        lines = max(count(number), before.lines)
     except (OSError, ValueError):
         lines = before.lines
     seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return Point(lines, seconds, pages * os.sysconf("SC_PAGE_SIZE"))
+
+
+def _lines_done(journal: Path) -> int:
+    return int(json.loads(journal.read_bytes())["lines"])
+
+
+def _lines_read(path: Path, size: int, number: int) -> int:
+    """Return how many lines of a file a process has read, by its share of the file's bytes."""
+    for entry in Path(f"/proc/{number}/fd").iterdir():
+        if os.readlink(entry) == str(path):
+            position = Path(f"/proc/{number}/fdinfo/{entry.name}").read_text().split()[1]
+            return size * int(position) // path.stat().st_size
+    return 0
 
 
 def _parts(points: list[Point], size: int) -> list[Point]:

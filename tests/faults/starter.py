@@ -47,7 +47,8 @@ class Starter:
     def __init__(self) -> None:
         self._connection, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = (sys.executable, "-m", "tests.faults.starter", str(other.fileno()))
-        subprocess.Popen(command, pass_fds=[other.fileno()])
+        always = {**os.environ, "SOURCE_DATE_EPOCH": "1"}  # the date of a report
+        subprocess.Popen(command, pass_fds=[other.fileno()], env=always)
         other.close()
         self._last: Started | None = None
 

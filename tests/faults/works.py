@@ -4,12 +4,12 @@ import gzip
 import itertools
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.conftest import REPOSITORY
+from tests.faults.starter import starter
 
 EXAMPLE = REPOSITORY / "examples" / "english-french"
 _SIZES = "--set model.hidden_size=32 --set model.embedding_size=24"
@@ -232,12 +232,14 @@ def make_folder(folder: Path) -> None:
         ("encoder-decoder --reverse", "table.gz", "rnn.reverse"),
         ("attention", _TEXT, "attention"),
         ("cslm --set model.self_normalization=0.1", "train.fr", "cslm"),
+        ("joint --set model.self_normalization=0.1", f"{_TEXT} --alignments train.align", "joint"),
     ):
         _run(f"train {kind} {inputs} -o {name} --updates 2 --threads 1 --device cpu", folder)
 
 
 def _run(command: str, folder: Path) -> None:
-    subprocess.run([*PHRASESCORE, *command.split()], cwd=folder, check=True, capture_output=True)
+    status, stderr = starter().run(command.split(), folder, 600)
+    assert status == 0, stderr
 
 
 PHRASESCORE = (sys.executable, "-m", "phrasescore")
