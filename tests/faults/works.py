@@ -75,7 +75,7 @@ class Work:
 
 
 def _train(kind: str, inputs: str, *more: str) -> Work:
-    settings = f"--updates 40 --set training.checkpoint_updates=5 --threads 1 {' '.join(more)}"
+    settings = f"--updates 16 --set training.checkpoint_updates=3 --threads 1 {' '.join(more)}"
     command = f"train {kind} {inputs} -o out --device cpu {settings}"
     name = f"train {kind}{' xbleu' * ('xbleu' in inputs)}"
     return Work(name, command, ("out/model.safetensors", "out/config.toml"))
