@@ -257,12 +257,15 @@ def _lines_read(path: Path, size: int, number: int) -> int:
 
 
 def _parts(points: list[Point], size: int) -> list[Point]:
-    """Return the lines, seconds and largest memory of each tenth, from a journal's entries."""
+    """Return the lines, seconds and largest memory of each tenth, without the first hundredth.
+
+    That has the start: loading, and compiling where there is no cache.
+    """
     entries = [
         next(group) for _, group in itertools.groupby(points, key=lambda point: point.lines)
     ][1:]
     found = []
-    begin = entries[0]
+    begin = next(entry for entry in entries if entry.lines >= size // 100)
     for part in range(1, _PARTS + 1):
         inside = [entry for entry in entries if entry.lines <= part * size // _PARTS]
         end = inside[-1]
