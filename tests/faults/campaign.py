@@ -15,11 +15,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=20, help="of each long command")
     parser.add_argument("--sizes", type=int, default=20, help="of the disk of each writer")
-    parser.add_argument("--only", action="append", help="beginning of a name, such as 'disk'")
+    parser.add_argument("--only", action="append", help="a name, or the beginning of names: 'disk'")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     chosen = [*WORKS, *(f"disk {name}" for name in WRITERS), "others"]
-    chosen = [name for name in chosen if name.startswith(tuple(options.only or ("",)))]
+    if options.only:
+        chosen = [
+            name
+            for only in options.only
+            for name in ([only] if only in chosen else chosen)
+            if name.startswith(only)
+        ]
     lost = 0
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

@@ -13,7 +13,7 @@ from tests.faults.starter import starter
 _ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
 _RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --engine here"
 _TUNE = (
-    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
+    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config small.ini "
     "--source dev.en --references dev.fr --method xbleu --iterations 2 --nbest-size 20 --threads 1 "
     "--working-dir disk/loop --translations disk/best -o disk/out"
 )

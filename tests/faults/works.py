@@ -94,7 +94,7 @@ _LISTS = (
     "--weights weights"
 )
 _TUNE = (
-    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config moses.ini "
+    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config small.ini "
     "--source dev.en --references dev.fr --working-dir loop --method xbleu "
     "--iterations 3 --nbest-size 20 --threads 1 -o out"
 )
@@ -121,7 +121,7 @@ WORKS = {
         Work("rescore processes", f"{_RESCORE} --engine processes --workers 2"),
         Work(
             "generate --augment",
-            "generate rnn --augment medium.gz --targets 3 -o out.gz --threads 1",
+            "generate rnn --augment small.gz --targets 2 -o out.gz --threads 1",
         ),
         Work("tune", _TUNE, ("out",)),
         _train("transformer", _TEXT, _SIZES, "--set model.feed_forward_size=32"),
@@ -204,7 +204,6 @@ def make_folder(folder: Path) -> None:
     for name, lines in {"train.en": 3000, "train.fr": 3000, "train.align": 3000}.items():
         _cut(EXAMPLE / f"{name}.gz", folder / name, lines)
     _cut(EXAMPLE / "phrase-table.gz", folder / "table.gz", 60_000)
-    _cut(EXAMPLE / "phrase-table.gz", folder / "medium.gz", 10_000)
     _cut(EXAMPLE / "phrase-table.gz", folder / "small.gz", 2000)
     lists = gzip.decompress((EXAMPLE / "dev.20best.gz").read_bytes()).split(b"\n")
     kept = [line for line in lists[:-1] if int(line.split(b" ")[0]) < 24]
