@@ -109,12 +109,12 @@ def _load_lists(folder: Path, size: int) -> None:
     for command in (
         "rescore lists.gz --source source --model cslm --threads 1 --engine here -o rescored.gz",
         "rerank rescored.gz --weights weights -o out",
-        "rerank rescored.gz --weights weights --mbr -o out",
         *(
             f"tune rescored.gz --references references --weights weights --method {method} "
             "--starts 2 --threads 1 -o out"
             for method in ("mert", "mira", "xbleu")
         ),
+        "rerank rescored.gz --weights weights --mbr -o out",
     ):
         points = _run(command, folder, reads=(folder / command.split()[1], size))
         _report(points, command.partition(" -o")[0], size)
