@@ -126,7 +126,7 @@ WORKS = {
         Work("tune", _TUNE, ("out",)),
         _train("transformer", _TEXT, _SIZES, "--set model.feed_forward_size=32"),
         _whole(
-            "decode", "decode dev.en --config small.ini --stack 3 -o out --nbest n.gz 9", "n.gz"
+            "decode", "decode test.en --config small.ini --stack 3 --processes 2 -o out --nbest n.gz 9", "n.gz"
         ),
         _whole("generate", "generate attention dev.en --beam 2 -o out --nbest n.gz 2", "n.gz"),
         _whole(
@@ -149,7 +149,7 @@ WORKS = {
         ),
         _whole(
             "translate",
-            "translate system.toml dev.en --workers 2 -o out --nbest n.gz 5 --explain json",
+            "translate system.toml test.en --workers 2 -o out --nbest n.gz 5 --explain json",
             "n.gz",
             "json",
         ),
