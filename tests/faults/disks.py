@@ -146,13 +146,14 @@ WRITERS = {
         ),
         "",
     ),
+    "experiment": ("experiment baseline.toml -o disk/made", ""),
     "experiment --export": ("experiment experiment.toml --export snakemake -o disk/out", ""),
 }
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096
 _PATIENCE = 180
 # What a run may leave to go on from.
-_TO_GO_ON = (".part", ".part.json", "cache", "loop", "out.work")
+_TO_GO_ON = (".part", ".part.json", "cache", "loop", "made", "out.work")
 
 
 def fill_all(
@@ -220,8 +221,10 @@ def _is_to_go_on(path: str) -> bool:
 
 def _difference(found: dict[str, bytes], wanted: dict[str, bytes]) -> str | None:
     """Return which files are others; states tell the time, and caches are kept in any order."""
-    told = ("cache", "loop/", "out.work/", "out/training.json")
-    names = [name for name in {*found, *wanted} if not name.startswith(told)]
+    told = ("cache", "loop/", "made/", "out.work/", "out/training.json")
+    names = [
+        name for name in {*found, *wanted} if not name.startswith(told) or name == "made/table.txt"
+    ]
     others = [name for name in names if found.get(name) != wanted.get(name)]
     return f"other bytes: {sorted(others)}" if others else None
 

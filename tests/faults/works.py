@@ -126,7 +126,9 @@ WORKS = {
         Work("tune", _TUNE, ("out",)),
         _train("transformer", _TEXT, _SIZES, "--set model.feed_forward_size=32"),
         _whole(
-            "decode", "decode test.en --config small.ini --stack 3 --processes 2 -o out --nbest n.gz 9", "n.gz"
+            "decode",
+            "decode test.en --config small.ini --stack 3 --processes 2 -o out --nbest n.gz 9",
+            "n.gz",
         ),
         _whole("generate", "generate attention dev.en --beam 2 -o out --nbest n.gz 2", "n.gz"),
         _whole(
@@ -224,6 +226,8 @@ def make_folder(folder: Path) -> None:
     (folder / "system.weights").write_text(both)
     (folder / "system.toml").write_text(_SYSTEM)
     (folder / "experiment.toml").write_text(_EXPERIMENT)
+    baseline = _EXPERIMENT.partition("[models")[0].replace(', "+RNN"', "")
+    (folder / "baseline.toml").write_text(baseline)
     (folder / "test.arpa").write_text(_ARPA)
     _run("build-lm train.fr --order 3 -o own.arpa", folder)
     for kind, inputs, name in (
