@@ -19,6 +19,10 @@ PATIENCE = 60
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
+class TooLate(Exception):
+    """The command ended before the signal came."""
+
+
 class Undisturbed(NamedTuple):
     """What a command does when it is left alone."""
 
@@ -55,6 +59,9 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
         except subprocess.TimeoutExpired:
             to_all = sent == signal.SIGINT or numbers.random() < 0.5  # Ctrl-C goes to all
             (os.killpg if to_all else os.kill)(process.pid, sent)
+        else:
+            if not said:
+                raise TooLate
         said.append(f"{signal.Signals(sent).name} after {wait:.2f} s")
         try:
             status = process.wait(PATIENCE)
@@ -105,11 +112,18 @@ def kills(work: Work, pristine: Path, folder: Path, count: int, seed: int) -> It
     calm = folder / "calm"
     shutil.copytree(pristine, calm, symlinks=True)
     wanted = run_undisturbed(work, calm)
+    copy = folder / "disturbed"
     for number in range(count):
-        copy = folder / f"{number}"
-        shutil.copytree(pristine, copy, symlinks=True)
-        yield disturb(work, copy, wanted, random.Random(f"{work.name}:{seed + number}"))
-        shutil.rmtree(copy)
+        while True:
+            shutil.copytree(pristine, copy, symlinks=True)
+            try:
+                result = disturb(work, copy, wanted, random.Random(f"{work.name}:{seed + number}"))
+                break
+            except TooLate:  # the machine has become faster
+                wanted = wanted._replace(seconds=0.7 * wanted.seconds)
+            finally:
+                shutil.rmtree(copy)
+        yield result
     shutil.rmtree(calm)
 
 
