@@ -19,7 +19,7 @@ PATIENCE = 60
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 
 
-class TooLate(Exception):
+class TooLateError(Exception):
     """The command ended before the signal came."""
 
 
@@ -61,7 +61,7 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
             (os.killpg if to_all else os.kill)(process.pid, sent)
         else:
             if not said:
-                raise TooLate
+                raise TooLateError
         said.append(f"{signal.Signals(sent).name} after {wait:.2f} s")
         try:
             status = process.wait(PATIENCE)
@@ -119,7 +119,7 @@ def kills(work: Work, pristine: Path, folder: Path, count: int, seed: int) -> It
             try:
                 result = disturb(work, copy, wanted, random.Random(f"{work.name}:{seed + number}"))
                 break
-            except TooLate:  # the machine has become faster
+            except TooLateError:  # the machine has become faster
                 wanted = wanted._replace(seconds=0.7 * wanted.seconds)
             finally:
                 shutil.rmtree(copy)
