@@ -213,6 +213,7 @@ def _run(
     """
     points = [Point(0, 0.0, 0)]
     journal = folder / f"{command.split(' -o ')[1].split()[0]}.part.json"
+    count: Callable[[int], int]
     count = functools.partial(_lines_read, *reads) if reads else lambda _: _lines_done(journal)
     with (folder / "log").open("wb") as log:
         arguments = [*PHRASESCORE, *shlex.split(command)]
