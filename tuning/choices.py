@@ -166,8 +166,7 @@ def expected_scores(
     metric = build([sentences[index] for index in references.tolist()])
     expected = np.zeros(len(sentences))
     for segment, share in enumerate(shares.tolist()):
-        statistics = metric.statistics(sentences, [segment] * len(sentences))
-        expected += share * metric.score(statistics)
+        expected += share * metric.score(metric.statistics(sentences, [segment] * len(sentences)))
     return expected
 
 
