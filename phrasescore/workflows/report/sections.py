@@ -89,8 +89,10 @@ def _make_results(inputs: ReportInputs) -> MadeSection:
 
 def _make_differences(inputs: ReportInputs) -> MadeSection:
     section = difference_section(inputs.comparison)
-    reason = "all systems have the same matches with the references"
-    return MadeSection(section, [] if section.blocks else [reason])
+    # The results say that systems are equal: only who asks for the section needs to be told.
+    if section.blocks or "differences" not in inputs.settings.only:
+        return MadeSection(section)
+    return MadeSection(None, ["all systems have the same matches with the references"])
 
 
 def _make_groups(inputs: ReportInputs) -> MadeSection:

@@ -227,12 +227,13 @@ def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     assert "BLEU by unknown words in the source, to rnn" in titles
 
 
-def test_equal_systems_have_no_differences_and_the_page_says_so(folder: Folder) -> None:
+def test_equal_systems_have_no_differences_and_who_asks_is_told(folder: Folder) -> None:
     both = [("base", "base"), ("again", "base")]
     report = folder.make(translations=both, references=["ref"])
     assert keys(report) == ["results", "groups"]
-    reason = "all systems have the same matches with the references"
-    assert facts(report)["left out: differences"] == reason
+    assert "left out: differences" not in facts(report)
+    with pytest.raises(PhrasescoreError, match="differences: all systems have the same matches"):
+        folder.make(translations=both, references=["ref"], only=["differences"])
 
 
 def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None:
