@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 from phrasescore.cli import VERBS, main
+from tests.compile_once import share_compiled_functions
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(
@@ -142,4 +143,6 @@ def _run(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(cwd)
+    if "PYTEST_XDIST_WORKER" in environment:
+        share_compiled_functions()
     program(*arguments)
