@@ -91,7 +91,7 @@ def _install(wheel: Path, folder: Path, *options: str) -> Path:
     return programs
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_source_and_wheel_are_built_and_run_where_no_tool_is(tmp_path: Path) -> None:
     package, wheel, files = _build(tmp_path)
     _run(sys.executable, "-m", "twine", "check", "--strict", package, wheel, cwd=tmp_path)

@@ -21,8 +21,13 @@ from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan, unique_names
 from phrasescore.workflows.experiment.run import LOGS, collect_table, run_steps
-from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
-from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
+from phrasescore.workflows.experiment.steps import (
+    TABLE_FILES,
+    Step,
+    StepStates,
+    check_experiment_folder,
+)
+from phrasescore.workflows.experiment.table import ExperimentTable, write_table
 
 STEPS = "steps"
 TABLE = "table"  # the rule of the table; steps' names have a verb and a name

@@ -24,10 +24,10 @@ from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.rows import Run
+from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report
 from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
 
-TABLE_FILES = ("table.txt", "table.toml")
 REPORT = "report"  # the folder of the page
 _QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning", "steps")
 _MEAN = "the mean over the replicas ± their standard deviation"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasescore.report.blocks import (
@@ -159,7 +159,6 @@ def test_a_tsv_file_has_the_values_of_its_block(block: Block, expected: list[lis
     assert cells_of(to_tsv(block)) == expected
 
 
-@settings(max_examples=50)
 @given(st.lists(st.tuples(st.text(), st.text()), max_size=4))
 def test_any_text_comes_back_from_tsv(rows: list[tuple[str, str]]) -> None:
     assert cells_of(to_tsv(Table("t", "", ("a", "b"), tuple(rows)))) == [
