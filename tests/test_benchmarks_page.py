@@ -47,7 +47,7 @@ def test_a_page_has_the_figures_and_leaves_out_what_was_not_measured() -> None:
         "\n{{left_out}}\n"
     )
     assert write_page(book.content, template) == (
-        "Speeds\n\n| 5.0 (4.0 to 6.0) | 5.0 |\n- At 5.0\n  per second.\n\n- No moses.\n"
+        "Speeds\n\n|5.0 (4.0 to 6.0)|5.0|\n- At 5.0\n  per second.\n\n- No moses.\n"
     )
 
 

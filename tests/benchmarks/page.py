@@ -25,6 +25,7 @@ from tests.benchmarks.results import show  # noqa: E402
 
 TEMPLATE = Path(__file__).with_name("performance.template.md")
 FIGURES = REPOSITORY / "docs" / "performance.json"
+VERSIONS = ("phrasescore", "python", "torch", "numba", "ctranslate2", "sacrebleu")
 PAGE = FIGURES.with_suffix(".md")
 
 
@@ -53,9 +54,10 @@ def write_page(content: Mapping[str, Any], template: str) -> str:
     blocks = []
     for block in _blocks(template):
         try:
-            blocks.append(re.sub(r"\{\{([a-z_]+)(?: \| (.+?))?( \| -)?\}\}", fill, block))
+            text = re.sub(r"\{\{([a-z_]+)(?: \| (.+?))?( \| -)?\}\}", fill, block)
         except KeyError:
             continue
+        blocks.append(re.sub(r" *\| *", "|", text) if text.startswith("|") else text)
     return re.sub(r"\n{3,}", "\n\n", "".join(blocks))
 
 
@@ -74,11 +76,10 @@ def _blocks(text: str) -> Iterator[str]:
 
 
 def _machine(machine: Mapping[str, str]) -> str:
+    versions = (f"{name} {machine[name]}" for name in VERSIONS if name in machine)
     return (
         f"an {machine['cpu']} with {machine['cores']} cores ({machine['vector instructions']}), on "
-        f"{machine['date']}, with Python {machine['python']}, torch {machine['torch']}, numba "
-        f"{machine['numba']}, CTranslate2 {machine['ctranslate2']} and sacrebleu "
-        f"{machine['sacrebleu']}"
+        f"{machine['date']},\nwith {', '.join(versions)}"
     )
 
 

@@ -197,7 +197,7 @@ PARAMETERS: list[click.Parameter] = [
     _word("old", None, "versions: another version of this repository.", "CHECKOUT"),
     _count("updates", 80, "versions: of training."),
     _count("version-lists", 40, "versions: lists of the file."),
-    _count("minutes", 13, "versions: after which no command begins."),
+    _count("minutes", 11, "versions: after which no command begins."),
     click.Option(["--only"], multiple=True, metavar="COMMAND", help="versions: only this one."),
     click.Option(
         ["--network", "networks"],
