@@ -77,9 +77,9 @@ def test_commands_take_turns(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_parts_without_moses_and_kenlm_say_so(repository: Path) -> None:
     example = repository / "examples" / "english-french"
-    texts = [str(example / name) for name in ("train.en.gz", "train.fr.gz", "train.align.gz")]
-    lm = str(example / "lm.fr.arpa.gz")
-    built = measure_building(BuildingOptions(*texts, lm, 50, 1, 1, ""))
+    names = ("train.en.gz", "train.fr.gz", "train.align.gz", "lm.fr.arpa.gz")
+    source, target, alignment, lm = (str(example / name) for name in names)
+    built = measure_building(BuildingOptions(source, target, alignment, lm, 50, 1, 1, ""))
     assert built.left_out[0].startswith("Moses was not run")
     assert {row.label: row.values for row in built.rows}["sentence pairs"] == [50]
     models = measure_language_models(LanguageModelOptions(str(example / "test.fr"), 2, 1, ""))

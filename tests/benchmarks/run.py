@@ -320,8 +320,9 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
             )
         case "building":
             lm = os.path.join(os.path.dirname(given.translate[0]), "lm.fr.arpa.gz")
-            counts = (given.pairs, threads, given.repeats)
-            options = module.BuildingOptions(*given.bitext, lm, *counts, moses)
+            options = module.BuildingOptions(
+                *given.bitext, lm, given.pairs, threads, given.repeats, moses
+            )
         case "language_models":
             options = module.LanguageModelOptions(given.bitext[1], ORDER, given.repeats, moses)
         case "evaluation":
@@ -330,8 +331,8 @@ def _measure(part: str, given: SimpleNamespace, config: Config) -> Report:
         case "versions":
             if given.old is None:
                 raise click.UsageError("versions needs --old")
-            counts = (given.version_lists, given.updates, given.repeats, given.minutes)
-            options = module.VersionOptions(given.old, *given.nbest, *counts, given.only)
+            limits = (given.version_lists, given.updates, given.repeats, given.minutes)
+            options = module.VersionOptions(given.old, *given.nbest, *limits, given.only)
         case "engines":
             options = module.EngineOptions(table, config, lines, given.slice_lines, threads)
         case _:

@@ -119,13 +119,13 @@ def _measure(
     costs: dict[str, list[Cost]] = {side: [] for side in sides}
     for turn in range(-1, options.turns):  # the first one compiles
         for side in sides if turn % 2 else reversed(sides):
-            new = side == "new"
+            later = side == "new"
             words = shlex.split(
                 COMMANDS[label].format(
                     x=same_bytes.EXAMPLE,
                     updates=options.updates,
-                    set=" --set training.softmax=full --set training.precision=float32" * new,
-                    smooth=" --set training.label_smoothing=0" * new,
+                    set=" --set training.softmax=full --set training.precision=float32" * later,
+                    smooth=" --set training.label_smoothing=0" * later,
                 )
             )
             for path in _made(sides[side], before):
