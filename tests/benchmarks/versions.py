@@ -34,11 +34,6 @@ COMMANDS = {
     "train attention": "train attention train.en train.fr -o att" + TRAIN + "{set}{smooth}",
     "train lstm": "train lstm train.en train.fr -o lstm" + TRAIN + "{set}",
     "train grconv": "train grconv train.en train.fr -o grconv" + TRAIN + "{set}",
-    "train rnnenc": "train encoder-decoder train.en train.fr -o text --preset rnnenc-small"
-    + TRAIN
-    + "{set}",
-    "train rnnenc reverse": "train encoder-decoder train.en train.fr -o tback --preset rnnenc-small"
-    " --reverse" + TRAIN + "{set}",
     "train cslm": "train cslm train.fr -o cslm" + TRAIN + "{set}",
     "train joint": "train joint train.en train.fr --alignments {x}/train.align.gz -o joint"
     + TRAIN
@@ -55,7 +50,7 @@ COMMANDS = {
     "decode with a cslm": "decode short.en --config {x}/moses.ini --feature cslm --model cslm "
     "--feature-weight CSLM0=0.1 -o cslm.out --processes 1 --threads 1 --quiet",
     "generate": "generate att {x}/test.en --beam 4 -o generated --threads 1 --quiet",
-    "segment": "segment short.en --model text --reverse-model tback -o segmented --quiet",
+    "segment": "segment short.en --model grconv --confidence forward -o segmented --quiet",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --quiet",
     "score": "score train.en train.fr --model lstm -o scores --threads 1 --quiet",
