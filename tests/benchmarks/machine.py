@@ -32,7 +32,6 @@ def describe_machine() -> dict[str, str]:
         "cpu": model,
         "cores": str(os.cpu_count()),
         "vector instructions": torch.backends.cpu.get_cpu_capability(),
-        "system": platform.platform(),
         "python": platform.python_version(),
         **versions,
         "load before (1, 5, 15 minutes)": load,
