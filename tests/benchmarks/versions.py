@@ -30,7 +30,7 @@ TUNE = "tune rescored.gz --references lists.fr --moses-ini lists.ini --quiet --t
 # later version train as 0.2 did.
 COMMANDS = {
     "start-up (--help)": "--help",
-    "train encoder-decoder": "train encoder-decoder {x}/phrase-table.gz -o ed" + TRAIN + "{set}",
+    "train encoder-decoder": "train encoder-decoder part.gz -o ed" + TRAIN + "{set}",
     "train attention": "train attention train.en train.fr -o att" + TRAIN + "{set}{smooth}",
     "train lstm": "train lstm train.en train.fr -o lstm" + TRAIN + "{set}",
     "train grconv": "train grconv train.en train.fr -o grconv" + TRAIN + "{set}",
@@ -38,25 +38,24 @@ COMMANDS = {
     "train joint": "train joint train.en train.fr --alignments {x}/train.align.gz -o joint"
     + TRAIN
     + "{set}",
-    "annotate": "annotate {x}/phrase-table.gz --model ed -o annotated.gz --threads 1 --quiet",
+    "annotate": "annotate part.gz --model ed -o annotated.gz --threads 1 --quiet",
     "rescore attention": "rescore --model att -o rescored.gz" + LISTS,
     "rescore lstm": "rescore --model lstm -o lstm.gz" + LISTS,
     "rescore cslm": "rescore --model cslm -o cslm.gz" + LISTS,
     "rerank": "rerank rescored.gz --average Attention0 -o average.fr --quiet",
     "rerank --mbr": "rerank rescored.gz --average Attention0 --mbr -o mbr.fr --quiet",
     **{f"tune {name}": TUNE + f"{name} -o {name}.weights" for name in ("mert", "mira", "xbleu")},
-    "decode": "decode {x}/test.en --config {x}/moses.ini -o test.out --processes 1 --threads 1 "
-    "--quiet",
-    "decode with a cslm": "decode short.en --config {x}/moses.ini --feature cslm --model cslm "
-    "--feature-weight CSLM0=0.1 -o cslm.out --processes 1 --threads 1 --quiet",
-    "generate": "generate att {x}/test.en --beam 4 -o generated --threads 1 --quiet",
+    "decode": "decode some.en --config {x}/moses.ini -o test.out --processes 1 --threads 1 --quiet",
+    "decode with a cslm": "decode short.en --config {x}/moses.ini --stack 50 --feature cslm "
+    "--model cslm --feature-weight CSLM0=0.1 -o cslm.out --processes 1 --threads 1 --quiet",
+    "generate": "generate att some.en --beam 4 -o generated --threads 1 --quiet",
     "segment": "segment short.en --model grconv --confidence forward -o segmented --quiet",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --quiet",
     "score": "score train.en train.fr --model lstm -o scores --threads 1 --quiet",
     "evaluate": "evaluate average.fr mbr.fr --references lists.fr --paired bootstrap -o evaluated",
     "perplexity": "perplexity train.fr --model cslm --lm {x}/lm.fr.arpa.gz",
-    "report": "report {x}/phrase-table.gz --model ed --points 500 --map-points 300 -o report",
+    "report": "report part.gz --model ed --points 500 --map-points 300 -o report",
 }
 
 
@@ -165,6 +164,12 @@ def _remove(path: Path) -> None:
 
 
 def _write_lists(options: VersionOptions, folder: Path) -> None:
+    for path, copy, count in (
+        (same_bytes.EXAMPLE / "phrase-table.gz", "part.gz", 30_000),
+        (same_bytes.EXAMPLE / "test.en", "some.en", 150),
+    ):
+        with xopen(path, "rb") as lines, xopen(folder / copy, "wb") as part:
+            part.writelines(islice(lines, count))
     with xopen(folder / "lists.gz", "wb") as lists:
         for item in read_nbest(options.nbest):
             if item.id >= options.lists:
