@@ -138,6 +138,7 @@ def test_scores_are_those_of_the_reference_in_mixed_batches(
     ids=str,
 )
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.usefixtures("uninitialized_memory_is_nan")
 def test_batches_with_empty_sides_have_scores(name: str, pairs: Pairs) -> None:
     network, reference = make_case(name, 5)
     assert network(batch_pairs(pairs)).tolist() == pytest.approx(reference(pairs), abs=1e-9)

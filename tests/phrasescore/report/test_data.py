@@ -2,7 +2,7 @@
 
 import json
 import re
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import numpy as np
@@ -175,3 +175,7 @@ def test_numbers_of_numpy_are_written_as_numbers() -> None:
 def test_a_folder_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         write_data(REPORT, tmp_path / "missing")
+
+
+def test_a_report_is_a_value_down_to_its_words() -> None:
+    assert {REPORT, replace(REPORT)} == {REPORT}

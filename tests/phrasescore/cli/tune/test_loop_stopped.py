@@ -16,6 +16,7 @@ from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.rounds import write_rounds
 from tests.command_line import check_refusal, succeeded
+from tests.doubles import RandomCslm
 from tests.forked import Forked, run_command
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
@@ -316,6 +317,16 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     check_refusal(
         folder.run(*options, "--resume"),
         "work was started with another value for content of the models (",
+    )
+
+
+def test_a_run_with_other_scores_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
+    RandomCslm(["w1", "w2"], self_normalization=0.5, path=folder.path / "cslm")
+    options = ["--rescore", "cslm", "--iterations", "1"]
+    succeeded(folder.run(*options))
+    check_refusal(
+        folder.run(*options, "--unnormalized", "--resume"),
+        "work was started with another value for models (",
     )
 
 
