@@ -113,7 +113,7 @@ def _become(arguments: list[str], folder: str, limit: int | None, stderr: int) -
     os.dup2(stderr, 2)
     os.close(stderr)
     # Those of the parent know whether theirs can seek.
-    sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))
+    sys.stdout, sys.stderr = (open(number, "w", closefd=False) for number in (1, 2))  # noqa: SIM115
     if limit is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     sys.argv[1:] = arguments
