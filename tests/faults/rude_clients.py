@@ -136,7 +136,7 @@ class RudeClients:
 
     def _ignore(self) -> None:
         """Send whole requests, and never read an answer."""
-        self._keep("deaf", self._request(3, 10) * self._numbers.choice([1, 30]), b"")
+        self._keep("deaf", self._request(3, 10) * self._numbers.choice([1, 4]), b"")
 
     def _keep(self, kind: str, data: bytes, drip: bytes, seconds: float | None = None) -> None:
         client = socket.socket()

@@ -7,8 +7,8 @@ the last kill, since new workers take less. Exit status 1 if anything went wrong
 """
 
 import argparse
+import contextlib
 import os
-import random
 import re
 import resource
 import shutil
@@ -91,7 +91,7 @@ def load(
         good = [GoodClient(server, sentences, pause, seed + number) for number in range(clients)]
         rude = RudeClients(server, sentences, _MAX_WAIT, seed)
         watch = Watch(server, good, rude)
-        watch.run(seconds, random.Random(seed))
+        watch.run(seconds)
         problems = watch.problems
         try:
             server.process.send_signal(signal.SIGTERM)
@@ -162,7 +162,7 @@ class Watch:
         self._samples: list[tuple[float, _Sample]] = []
         self.problems: list[str] = []
 
-    def run(self, seconds: float, numbers: random.Random) -> None:
+    def run(self, seconds: float) -> None:
         begin = last_good = time.monotonic()
         kills, answers, minutes = list(_KILLS), 0, 0
         idle = self._look(0.0)
@@ -173,7 +173,9 @@ class Watch:
             time.sleep(min(1.0, seconds / 60))
             if kills and now > kills[0] * seconds:
                 kills.pop(0)
-                os.kill(numbers.choice(sorted(self._server.workers())), signal.SIGKILL)
+                for worker in sorted(self._server.workers())[:1]:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(worker, signal.SIGKILL)
             self._look(now)
             if (total := sum(len(client.latencies) for client in self._good)) > answers:
                 answers, last_good = total, time.monotonic()
