@@ -148,3 +148,24 @@ def test_a_server_that_stops_does_not_wait_for_clients(monkeypatch: pytest.Monke
             each[1].close()
 
     run(test())
+
+
+def test_a_request_gets_time_for_its_answer() -> None:
+    async def test() -> None:
+        async with serving(LONG) as (port, server):
+            reader, writer = await connect(port, GET)
+            await reader.readuntil(b"aaaaa")
+            (connection,) = server.server_state.connections
+            deadline: asyncio.TimerHandle = connection._deadline  # type: ignore[union-attr]
+            waiting = deadline.when()
+            writer.write(HEAD)
+            while connection._deadline is deadline:  # type: ignore[union-attr]
+                await asyncio.sleep(0)
+            assert connection._deadline.when() >= waiting + LONG  # type: ignore[union-attr]
+            writer.write(b"a" * 1000)
+            await reader.readuntil(b"aaaaa")
+            assert connection._deadline.when() < waiting + LONG  # type: ignore[union-attr]
+            assert deadline.cancelled()
+            writer.close()
+
+    run(test())
