@@ -76,7 +76,7 @@ def write_example(folder: Path) -> list[str]:
     for path in EXAMPLE.glob("*.gz"):
         os.symlink(path, folder / path.name)
     weights = (EXAMPLE / "moses.ini").read_text().partition("[weight]")[2].strip()
-    weights = weights.removeprefix("UnknownWordPenalty0= 1\n")  # not in the lists
+    weights = weights.replace("UnknownWordPenalty0= 1\n", "")  # not in the lists
     (folder / "weights").write_text(f"{weights}\nCSLM0= 0.01\nAttention0= 0.01\n")
     (folder / "system.toml").write_text(_SYSTEM)
     return (EXAMPLE / "test.en").read_text().splitlines()[:40]
