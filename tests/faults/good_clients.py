@@ -11,9 +11,14 @@ from typing import ClassVar
 
 from tests.phrasescore.workflows.serve.server import Server
 
+_SHORTEST = 0.2  # seconds to which a pause is proportional
+
 
 class GoodClient(threading.Thread):
-    """Asks, reads the whole answer, and compares it with earlier answers."""
+    """Asks, reads the whole answer, and compares it with earlier answers.
+
+    :param pause: time between two requests, in multiples of the time that the first one took.
+    """
 
     answers: ClassVar[dict[bytes, bytes]] = {}  # of all clients, by request
     texts: ClassVar[dict[str, str]] = {}  # the translations of sentences
@@ -29,7 +34,8 @@ class GoodClient(threading.Thread):
         self.problems: list[str] = []
 
     def run(self) -> None:
-        while not self.stopped.wait(self._numbers.expovariate(1 / self._pause)):
+        took = _SHORTEST
+        while not self.stopped.wait(self._pause * self._numbers.uniform(0.5, 1.5) * took):
             begin = time.monotonic()
             try:
                 self._ask_something()
@@ -38,6 +44,7 @@ class GoodClient(threading.Thread):
                 took = time.monotonic() - begin
                 self.problems.append(f"a good client after {took:.1f} s: {error!r}"[:500])
                 self._connection.close()
+            took = max(_SHORTEST, time.monotonic() - begin)
 
     def take(self) -> list[float]:
         """Return the latencies since the last call."""

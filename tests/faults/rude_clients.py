@@ -15,6 +15,7 @@ from tests.phrasescore.workflows.serve.server import Server
 from tests.phrasescore.workflows.serve.test_serve import head_of, mutated
 
 _BURST, _FLOOD = 60, 700  # connections at once; more than a server takes
+_PAUSE = 3  # mean seconds between two actions of a thread
 _RESET = struct.pack("ii", 1, 0)  # SO_LINGER: close with RST
 _NEST = 40_000
 _POST = b"POST /translate HTTP/1.1\r\nHost: a\r\n"
@@ -87,9 +88,9 @@ class RudeClients:
 
     def _run(self) -> None:
         kinds = (self._damage, self._garble, self._halt, self._halt, self._ignore, self._leave)
-        while not self._stopped.wait(self._numbers.expovariate(1)):
+        while not self._stopped.wait(self._numbers.expovariate(1 / _PAUSE)):
             kind = self._numbers.choice((*kinds, self._burst))
-            kind = self._flood if self._numbers.random() < 0.004 else kind
+            kind = self._flood if self._numbers.random() < 0.01 else kind
             self.counts[kind.__name__.strip("_")] += 1
             try:
                 kind()
@@ -136,7 +137,7 @@ class RudeClients:
 
     def _ignore(self) -> None:
         """Send whole requests, and never read an answer."""
-        self._keep("deaf", self._request(3, 10) * self._numbers.choice([1, 4]), b"")
+        self._keep("deaf", self._request(2, 5) * self._numbers.choice([1, 3]), b"")
 
     def _keep(self, kind: str, data: bytes, drip: bytes, seconds: float | None = None) -> None:
         client = socket.socket()
@@ -150,7 +151,7 @@ class RudeClients:
 
     def _leave(self) -> None:
         """Leave in the middle of a request or of an answer, with FIN or RST."""
-        request = self._request(*self._numbers.choice([(1, 0), (3, 5)]))
+        request = self._request(*self._numbers.choice([(1, 0), (2, 5)]))
         size = self._numbers.choice([len(request), self._numbers.randrange(len(request))])
         with self._connect() as client:
             client.sendall(request[:size])
@@ -170,7 +171,7 @@ class RudeClients:
     def _flood(self) -> None:
         """Open more connections than a server takes, and keep them for some seconds."""
         for _ in range(_FLOOD):
-            self._keep("flood", b"", b"", self._limit / 2)
+            self._keep("flood", b"", b"", 10.0)
 
     def _hold(self) -> None:
         """Let slow clients send another byte; after some time connections must have ended."""

@@ -36,4 +36,4 @@ def test_a_good_client_notices_another_answer(monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.timeout(600)  # the server compiles the search
 def test_a_server_under_load(tmp_path: Path) -> None:
     write_system(tmp_path)
-    assert load(tmp_path, SENTENCES, 30.0, clients=2, pause=0.1, seed=1) == []
+    assert load(tmp_path, SENTENCES, 30.0, clients=2, pause=1, seed=1) == []
