@@ -50,7 +50,7 @@ model = "attention"
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60)
-    parser.add_argument("--clients", type=int, default=4, help="good ones")
+    parser.add_argument("--clients", type=int, default=8, help="good ones")
     parser.add_argument("--pause", type=float, default=2, help="of clients, in answer times")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
@@ -101,6 +101,8 @@ def load(
         except subprocess.TimeoutExpired:
             problems.append(f"still running {_STOP_SECONDS} seconds after SIGTERM")
         rude.close()
+        server.process.kill()  # if it has not ended
+        server.process.wait()
         spent = resource.getrusage(resource.RUSAGE_CHILDREN)
         print(f"{(spent.ru_utime + spent.ru_stime) / seconds:.2f} cores")
         for word in ("Traceback", "never retrieved", "rror"):
@@ -195,7 +197,8 @@ class Watch:
         self.problems += self._rude.problems
         self._report(minutes + 1)
         print(f"rude clients: {dict(self._rude.counts)}")
-        self._compare(seconds)
+        if now >= seconds:
+            self._compare(seconds)
 
     def _look(self, now: float) -> _Sample:
         while (sample := _measure(self._server)) is None:
