@@ -7,11 +7,13 @@ import threading
 import time
 import xmlrpc.client
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.phrasescore.workflows.serve.server import Server
 
 _SHORTEST = 0.2  # seconds to which a pause is proportional
+_XML: list[dict[str, Any]] = [{}, {"align": True}, {"nbest": 5, "add-score-breakdown": True}]
+_JSON: list[dict[str, Any]] = [{}, {"nbest": 5}, {"nbest": 3, "explain": True}]
 
 
 class GoodClient(threading.Thread):
@@ -60,13 +62,13 @@ class GoodClient(threading.Thread):
         if is_new:  # so that the server meets ever more words
             texts[0] += f" x{numbers.randrange(10**9)}"
         if len(texts) == 1 and numbers.random() < 0.5:
-            more = numbers.choice([{}, {"align": True}, {"nbest": 5, "add-score-breakdown": True}])
+            more = numbers.choice(_XML)
             body = xmlrpc.client.dumps(({"text": texts[0], **more},), "translate").encode()
             answer = self._ask("/RPC2", body)
-            (found,), _ = xmlrpc.client.loads(answer)
-            translations = [str(dict(found)["text"])]  # type: ignore[call-overload]
+            values: Any = xmlrpc.client.loads(answer)[0]
+            translations = [values[0]["text"]]
         else:
-            more = numbers.choice([{}, {"nbest": 5}, {"nbest": 3, "explain": True}])
+            more = numbers.choice(_JSON)
             body = json.dumps({"text": texts[0] if len(texts) == 1 else texts, **more}).encode()
             answer = self._ask("/translate", body)
             translations = [each["text"] for each in json.loads(answer)["translations"]]

@@ -119,27 +119,27 @@ class _Sample(NamedTuple):
     server_pss: float
     workers_rss: float
     workers_pss: float
-    descriptors: int
-    worker_descriptors: int
-    threads: int
-    processes: int
+    descriptors: float
+    worker_descriptors: float
+    threads: float
+    processes: float
 
 
 def _measure(server: Server) -> _Sample | None:
-    rows = []
+    rows: list[list[float]] = []
     try:
         for pid in (server.process.pid, *server.workers()):
             folder = Path(f"/proc/{pid}")
             memory = dict(re.findall(r"(?m)^(\w+): +(\d+)", (folder / "smaps_rollup").read_text()))
             threads = len(os.listdir(folder / "task"))
             sizes = [int(memory[name]) / 1024 for name in ("Rss", "Pss")]
-            rows.append((*sizes, len(os.listdir(folder / "fd")), threads))
+            rows.append([*sizes, len(os.listdir(folder / "fd")), threads])
     except (OSError, KeyError):  # a worker that has just ended
         return None
     own, *others = rows
     rss, pss, descriptors = (sum(row[place] for row in others) for place in range(3))
-    threads = sum(row[3] for row in rows)
-    return _Sample(*own[:2], rss, pss, own[2], int(descriptors), threads, len(rows))
+    all_threads = sum(row[3] for row in rows)
+    return _Sample(own[0], own[1], rss, pss, own[2], descriptors, all_threads, len(rows))
 
 
 def _row(samples: Sequence[_Sample]) -> str:
@@ -170,8 +170,9 @@ class Watch:
         kills, answers, minutes = list(_KILLS), 0, 0
         idle = self._look(0.0)
         print(f"without clients: {_row([idle])}", flush=True)
-        for each in (*self._good, self._rude):
-            each.start()
+        for client in self._good:
+            client.start()
+        self._rude.start()
         while (now := time.monotonic() - begin) < seconds:
             time.sleep(min(1.0, seconds / 60))
             if kills and now > kills[0] * seconds:

@@ -23,10 +23,11 @@ def limited_connections(max_wait: float) -> type[H11Protocol]:
         def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
             super().connection_made(transport)
             self._deadline = self.loop.call_later(max_wait, transport.abort)
-            if len(self.connections) > MOST_CONNECTIONS:
-                waiting: list[Any] = [each for each in self.connections if each.is_waiting()]
+            connections: set[Any] = self.connections
+            if len(connections) > MOST_CONNECTIONS:
+                waiting = (each for each in connections if each.is_waiting())
                 oldest = min(waiting, key=lambda each: each._deadline.when())
-                self.connections.discard(oldest)
+                connections.discard(oldest)
                 oldest.transport.abort()
 
         def connection_lost(self, exc: Exception | None) -> None:
