@@ -140,8 +140,7 @@ class TranslationSystem:
             if base not in sizes and any(values):
                 raise self._error(f"there is a weight for {name}, a feature that the search lacks")
             if base == name and len(values) != sizes[name]:
-                problem = f"expected {sizes[name]} weights for {name}, found {len(values)}"
-                raise self._error(problem)
+                raise self._error(f"expected {sizes[name]} weights for {name}, found {len(values)}")
         return WeightPair(search, weights.lists)
 
     def _check_lists(self, weights: Weights, known: set[str], needed: list[str]) -> None:
