@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := $(wildcard phrasescore moses_integration tuning tests examples docs)
 
-.PHONY: help demo test test-slow check format docs bench fuzz faults load clean
+.PHONY: help demo test test-slow check format docs bench fuzz faults load load-server clean
 .DELETE_ON_ERROR:
 
 help:
@@ -20,6 +20,7 @@ help:
 	@echo "make fuzz        give every reader damaged files, CASES=50000"
 	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
 	@echo "make load        take files much larger than usual, LINES=20000000 HYPOTHESES=5000000 LONGEST=100000"
+	@echo "make load-server serve good and rude clients, MINUTES=60"
 	@echo "make clean       remove .venv and everything else that git ignores"
 
 demo: $(INSTALLED)
@@ -68,6 +69,10 @@ LONGEST := 100000
 load: $(INSTALLED)
 	@$(BIN)/python -m tests.faults.load --lines $(LINES) --hypotheses $(HYPOTHESES) \
 	    --longest $(LONGEST) $(if $(ONLY),--only $(ONLY))
+
+MINUTES := 60
+load-server: $(INSTALLED)
+	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.server --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) build site *.egg-info demo-output .cache .*_cache .hypothesis

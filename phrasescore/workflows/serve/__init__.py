@@ -20,8 +20,6 @@ from phrasescore.workflows.translation.translate import SystemTranslator
 
 _logger = logging.getLogger(__name__)
 
-_MOST_CONNECTIONS = 500
-
 
 def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = Compute()) -> None:
     """Answer requests for translations until SIGINT or SIGTERM; running requests are finished.
@@ -33,6 +31,7 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
         import uvicorn
 
         from phrasescore.workflows.serve.application import TranslationServer
+        from phrasescore.workflows.serve.connections import MOST_CONNECTIONS, limited_connections
     except ImportError as error:
         problem = "serve needs starlette and uvicorn: pip install 'phrasescore[server]'"
         raise PhrasescoreError(problem) from error
@@ -55,18 +54,18 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
         config = uvicorn.Config(
             application,
             loop="asyncio",
-            http="h11",
+            http=limited_connections(settings.max_wait),
             ws="none",
             lifespan="off",
             log_config=None,
             access_log=False,
             proxy_headers=False,
             server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS,
+            backlog=MOST_CONNECTIONS // 2,
             timeout_graceful_shutdown=int(settings.max_wait) + 1,
         )
         with _port_problems(settings.host, settings.port):
-            listener.listen(_MOST_CONNECTIONS)
+            listener.listen(MOST_CONNECTIONS // 2)
         host, port = listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         _logger.info(f"serve: {read.path}: listening on http://{shown}:{port}/")

@@ -320,7 +320,12 @@ def test_the_page_forbids_everything_that_it_does_not_need(server: Server) -> No
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_requests_finish(folder: Path, number: int) -> None:
-    with serving(folder, "plain.toml", "--workers", "1") as running:
+    options = ("--workers", "1", "--max-wait", "1000")
+    with (
+        serving(folder, "plain.toml", *options) as running,
+        socket.create_connection(("127.0.0.1", running.port)) as unfinished,
+    ):
+        unfinished.sendall(head_of("/translate", 1000) + b'{"text":')  # is not waited for
         workers = running.workers()
         assert workers
         # A request that has arrived, as its sentences are waiting.
