@@ -113,12 +113,12 @@ def load(
 
 
 class _Sample(NamedTuple):
-    """What the processes take; memory in MB."""
+    """What the processes take; memory in MB, their own without that of files they map."""
 
     server_rss: float
-    server_pss: float
+    server_own: float
     workers_rss: float
-    workers_pss: float
+    workers_own: float
     descriptors: float
     worker_descriptors: float
     threads: float
@@ -132,22 +132,22 @@ def _measure(server: Server) -> _Sample | None:
             folder = Path(f"/proc/{pid}")
             memory = dict(re.findall(r"(?m)^(\w+): +(\d+)", (folder / "smaps_rollup").read_text()))
             threads = len(os.listdir(folder / "task"))
-            sizes = [int(memory[name]) / 1024 for name in ("Rss", "Pss")]
+            sizes = [int(memory[name]) / 1024 for name in ("Rss", "Anonymous")]
             rows.append([*sizes, len(os.listdir(folder / "fd")), threads])
     except (OSError, KeyError):  # a worker that has just ended
         return None
     own, *others = rows
-    rss, pss, descriptors = (sum(row[place] for row in others) for place in range(3))
+    rss, anonymous, descriptors = (sum(row[place] for row in others) for place in range(3))
     all_threads = sum(row[3] for row in rows)
-    return _Sample(own[0], own[1], rss, pss, own[2], descriptors, all_threads, len(rows))
+    return _Sample(own[0], own[1], rss, anonymous, own[2], descriptors, all_threads, len(rows))
 
 
 def _row(samples: Sequence[_Sample]) -> str:
     """Describe the medians of samples."""
     middle = _medians(samples)
     return (
-        f"RSS/PSS server {middle.server_rss:.0f}/{middle.server_pss:.0f} MB, "
-        f"workers {middle.workers_rss:.0f}/{middle.workers_pss:.0f} MB, "
+        f"RSS/own memory of the server {middle.server_rss:.0f}/{middle.server_own:.0f} MB, "
+        f"workers {middle.workers_rss:.0f}/{middle.workers_own:.0f} MB, "
         f"descriptors {middle.descriptors:.0f} + {middle.worker_descriptors:.0f}, "
         f"{middle.threads:.0f} threads, {middle.processes:.0f} processes"
     )
@@ -227,9 +227,9 @@ class Watch:
             for a in (1, 5)
         )
         print(f"second sixth: {_row([early])}\nlast sixth:   {_row([late])}")
-        grown = late.server_pss + late.workers_pss - early.server_pss - early.workers_pss
+        grown = late.server_own + late.workers_own - early.server_own - early.workers_own
         if grown > _GROWTH_MB:
-            self.problems.append(f"{grown:.0f} MB more memory (PSS) than at the beginning")
+            self.problems.append(f"{grown:.0f} MB more memory of its own than at the beginning")
         for name in ("descriptors", "worker_descriptors"):
             more = getattr(late, name) - getattr(early, name)
             if more > _GROWTH_DESCRIPTORS:
