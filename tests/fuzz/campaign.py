@@ -11,6 +11,7 @@ processor.
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
@@ -32,7 +33,8 @@ from phrasescore.io.journal import digest_file, digest_text
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.material import make_material
 from tests.fuzz.mutations import mutate
-from tests.fuzz.subjects import SUBJECTS, Subject
+from tests.fuzz.subject import Subject
+from tests.fuzz.subjects import SUBJECTS
 
 # Cases that a process runs in one go.
 _BATCH = 50
@@ -172,7 +174,10 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
     """
     make_material(folder / "pristine")
     left = [
-        (name, numbers[at : at + _BATCH]) for name in names for at in range(0, len(numbers), _BATCH)
+        (name, part[at : at + _BATCH])
+        for name in names
+        for part in [numbers[: math.ceil(len(numbers) * SUBJECTS[name].share)]]
+        for at in range(0, len(part), _BATCH)
     ]
     left.sort(key=lambda item: zlib.crc32(repr(item).encode()))  # dear subjects spread out
     found: dict[str, list[Result]] = {name: [] for name in names}
@@ -210,7 +215,7 @@ def main() -> None:
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
     names = options.subject or list(SUBJECTS)
-    each = -(-options.cases // len(names))
+    each = math.ceil(options.cases / sum(SUBJECTS[name].share for name in names))
     numbers = range(options.first, options.first + each)
     with tempfile.TemporaryDirectory() as folder:
         results = run_campaign(Path(folder), names, numbers, options.processes)
