@@ -16,6 +16,7 @@ import multiprocessing
 import os
 import random
 import re
+import signal
 import sys
 import tempfile
 import zlib
@@ -170,7 +171,8 @@ def _run(name: str, numbers: range) -> Result:
 def run_campaign(folder: Path, names: list[str], numbers: range, processes: int) -> list[Result]:
     """Run the cases of these numbers of each subject in a pool; return a result for each subject.
 
-    A process that dies is a finding; the other cases are run by new ones.
+    A process that dies is a finding; the other cases are run by new ones. Ctrl-C and SIGTERM end
+    the campaign; the results until then are returned.
     """
     make_material(folder / "pristine")
     left = [
@@ -190,17 +192,22 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
         ) as pool:
             tasks = [(item, pool.submit(_run, *item)) for item in left]
             left = []
-            for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
-                try:
-                    found[name].append(task.result())
-                    for finding in found[name][-1].findings:
-                        tqdm.write(f"{finding}", file=sys.stderr)
-                except BrokenProcessPool:
-                    if len(part) > 1:
-                        left += [(name, part[: len(part) // 2]), (name, part[len(part) // 2 :])]
-                    else:
-                        death = Finding(name, part[0], "the process died")
-                        found[name].append(Result(0, 0, [death]))
+            try:
+                for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
+                    try:
+                        found[name].append(task.result())
+                        for finding in found[name][-1].findings:
+                            tqdm.write(f"{finding}", file=sys.stderr)
+                    except BrokenProcessPool:
+                        if len(part) > 1:
+                            half = len(part) // 2
+                            left += [(name, part[:half]), (name, part[half:])]
+                        else:
+                            death = Finding(name, part[0], "the process died")
+                            found[name].append(Result(0, 0, [death]))
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                left = []
     return [
         Result(sum(r.refused for r in of), sum(r.taken for r in of), [f for r in of for f in r[2]])
         for of in found.values()
@@ -214,6 +221,7 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = options.subject or list(SUBJECTS)
     each = math.ceil(options.cases / sum(SUBJECTS[name].share for name in names))
     numbers = range(options.first, options.first + each)

@@ -121,8 +121,6 @@ def _builds() -> Iterable[Subject]:
         "--lm-order 2 --workers 1 -o out"
     )
     yield Subject("build characters", spelling, raw, None, ("out/",), share=0.1)
-    pruned = "build-lm raw.source raw.target --order 3 --prune 0 0 1 --discount-fallback -o out"
-    yield Subject("build-lm pruned", pruned, raw)
     averaged = f"train lstm source references {AVERAGED} --updates 3 --threads 1 --resume"
     work = ("averaged.work",)
     yield Subject("train averaged", averaged, work, None, ("averaged/",), ("averaged.work/",))
