@@ -5,7 +5,7 @@ A case is a subject and a number, from which everything follows: it is played ag
     python -m tests.fuzz.campaign --subject "rescore cache" --first 123 --cases 1
 
 A command either refuses the file (exit 1 or 2, one line of error, which begins with a file's name;
-nothing is written) or takes it, and then what it writes is whole. It ends within 20 seconds of the
+nothing is written) or takes it, and then what it writes is whole. It ends within 60 seconds of the
 processor.
 """
 
@@ -145,11 +145,11 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     named = re.match(
         rf"Error: (?:\S*/)?(?:{paths})(?:, (?:{paths}))*(?:[:/]| is | was )", errors[0]
     )
-    # A damaged moses.ini may name a file that cannot be there, a decoder may write none, and a run
-    # that goes on may lack its limit.
+    # A damaged moses.ini may name a file that cannot be there, a decoder may write none, a run that
+    # goes on may lack its limit, and a program is known by its command.
     others = (
         "cannot open: |File name too long$|the decoder wrote no n-best list to new.loop/"
-        "|Error: --set: .*set a limit"
+        "|Error: --set: .*set a limit|Error: --scores-command './program.sh': line "
     )
     if not named and not re.search(others, errors[0]):
         return f"the error begins with no file: {errors[0]!r}"
