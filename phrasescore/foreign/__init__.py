@@ -167,7 +167,8 @@ def _load_spm(path: str) -> tuple[Any, str]:
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+        # Without bytes, sentencepiece would write to stderr itself.
+        processor = sentencepiece.SentencePieceProcessor(model_proto=data or b"\0")
         if not processor.get_piece_size():
             raise RuntimeError
     except RuntimeError as error:
