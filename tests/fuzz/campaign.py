@@ -191,7 +191,7 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
             initargs=(folder / "pristine", folder),
         ) as pool:
             tasks = [(item, pool.submit(_run, *item)) for item in left]
-            left = []
+            left, taken = [], 0
             try:
                 for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
                     try:
@@ -205,9 +205,13 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
                         else:
                             death = Finding(name, part[0], "the process died")
                             found[name].append(Result(0, 0, [death]))
+                    taken += 1
             except KeyboardInterrupt:
                 pool.shutdown(cancel_futures=True)
                 left = []
+                for (name, _), task in tasks[taken:]:
+                    if not task.cancelled() and task.exception() is None:
+                        found[name].append(task.result())
     return [
         Result(sum(r.refused for r in of), sum(r.taken for r in of), [f for r in of for f in r[2]])
         for of in found.values()
