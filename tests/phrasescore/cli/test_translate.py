@@ -357,6 +357,8 @@ def test_a_wrong_system_is_refused_with_its_key(
         ("Attention0= 3", "Attention0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
         ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
         ("TM0= 1 0.25", "TM0= 1", "expected 2 weights for TM0, found 1"),
+        ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
+        ("Attention0= 3", "Attention0= 3 1", "expected 1 weights for Attention0, found 2"),
         ("TM0= 1 0.25", "TM0= 1 0.25\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
     ],
 )
