@@ -100,14 +100,14 @@ def write_more(folder: Path, nbest: Sequence[bytes], words: tuple[list[str], lis
         program.write_text(text)
         program.chmod(0o755)
     (folder / "answers").write_text("".join(f"-{number}.5\n" for number in range(99)))
-    vocabularies = [Vocabulary(side[:-2]) for side in words]
+    source, target = (Vocabulary(side[:-2]) for side in words)
     config = Config(kind="transformer", model=TransformerConfig(1, 8, 2, 12))
-    network = empty_network(config, *map(len, vocabularies)).to_empty(device="cpu").eval()
+    network = empty_network(config, len(source), len(target)).to_empty(device="cpu").eval()
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(0, 0.25, generator=generator)
-    checkpoint = Checkpoint(network, config, *vocabularies, TrainingRecord())
+    checkpoint = Checkpoint(network, config, source, target, TrainingRecord())
     save_checkpoint(folder / "transformer", checkpoint)
 
 
@@ -121,21 +121,20 @@ def _write_lists(folder: Path, nbest: Sequence[bytes]) -> None:
         b"|||".join([which, b" ".join(words.split()[:3]), *rest]) for which, words, *rest in lines
     ]
     (folder / "short.nbest").write_bytes(b"".join(line + b"\n" for line in lists))
-    joshua, old, sparse = [], [], []
+    made: dict[str, list[bytes]] = {"joshua": [], "old": [], "sparse": []}
     for number, line in enumerate(nbest):
-        which, text, _, total = (field.strip() for field in line.split(b"|||")[:4])
+        which, words, _, total = (field.strip() for field in line.split(b"|||")[:4])
         values = number % 3, number % 5
         features = {
             "joshua": b"lm_0=-%d.5 WordPenalty=-%d" % values,
             "old": b"lm: -%d.5 tm: -%d -1" % values,
             "sparse": b"LM0= -%d.5 Edit0= -%d" % values + b" Edit0_a= 1" * (number % 2),
         }
-        for name, lines in (("joshua", joshua), ("old", old), ("sparse", sparse)):
-            lines.append(b" ||| ".join([which, text, features[name], total]) + b"\n")
-    (folder / "joshua.nbest").write_bytes(b"".join(joshua))
+        for name, field in features.items():
+            made[name].append(b" ||| ".join([which, words, field, total]) + b"\n")
+    for name, each in made.items():
+        (folder / f"{name}.nbest").write_bytes(b"".join(each))
     (folder / "joshua.weights").write_text("lm_0 0.5\nWordPenalty= -0.5\n")
-    (folder / "old.nbest").write_bytes(b"".join(old))
-    (folder / "sparse.nbest").write_bytes(b"".join(sparse))
     (folder / "sparse.weights").write_text("LM0= 0.5\nEdit0= 0.5\nEdit0_a 0.25\nEdit0_b -1\n")
     (folder / "sparse.part").write_text("Edit0_a 0.25\nEdit0_b -1\n")
     ini = (folder / "moses.ini").read_text()

@@ -27,7 +27,7 @@ def _systems() -> Iterable[Subject]:
     inputs: tuple[str, ...] = ("system.toml", "system.weights", "two.ini", "lm.arpa", "table")
     each = all_of(a_line_each(), a_line_each(out="out.json"))
     yield Subject("translate", f"translate system.toml source {wanted}", inputs, each, outputs)
-    inputs = ("source", "attention", "cslm", "f2e", "general.arpa", "reordering")
+    inputs = ("source", "attention", "cslm", "f2e", "general.arpa", "reordering", "two.ini")
     command = f"translate system.toml source {wanted} --tokenized"
     yield Subject("translate files", command, inputs, each, outputs)
     each = all_of(a_line_each("raw"), a_line_each("raw", "out.json"))
@@ -47,6 +47,8 @@ def _systems() -> Iterable[Subject]:
 
 
 def _lists() -> Iterable[Subject]:
+    inputs: tuple[str, ...]
+    parts: tuple[str, ...]
     lists = "rescore nbest --source source -o out --threads 1 --engine here"
     check = scored_lists("Transformer0")
     yield Subject("rescore transformer", f"{lists} --model transformer", ("transformer",), check)
@@ -108,8 +110,8 @@ def _builds() -> Iterable[Subject]:
     for name, _, given in STOPPED_BUILDS:
         work = f"{name}.work"
         command = f"build {given} --workers 1 -o {name} --resume"
-        outputs, changes = (f"{name}/",), (f"{work}/",)
-        yield Subject(f"build {name}", command, (work,), None, outputs, changes, share=0.3)
+        paths = (f"{name}/",), (f"{work}/",)
+        yield Subject(f"build {name}", command, (work,), None, *paths, share=0.3)
     raw = "raw.source", "raw.target"
     text = (
         "build raw.source raw.target --tokenize en fr --truecase --aligner fast-align "
@@ -122,11 +124,12 @@ def _builds() -> Iterable[Subject]:
     )
     yield Subject("build characters", spelling, raw, None, ("out/",), share=0.1)
     averaged = f"train lstm source references {AVERAGED} --updates 3 --threads 1 --resume"
-    work = ("averaged.work",)
-    yield Subject("train averaged", averaged, work, None, ("averaged/",), ("averaged.work/",))
+    state = ("averaged.work",)
+    yield Subject("train averaged", averaged, state, None, ("averaged/",), ("averaged.work/",))
 
 
 def _plans() -> Iterable[Subject]:
+    inputs: tuple[str, ...]
     planned = (
         "init moses.ini --train source references --alignments alignments "
         "--dev source references --test source references --minutes 5 -o out"

@@ -85,6 +85,7 @@ def _good_answer(server: Any) -> Any:
 
 
 def _answer(server: Any, path: str, body: bytes) -> Any:
+    values: Any
     status, _, answer = asyncio.run(ask_server(server, path, body))
     if path == "/RPC2":
         assert status == 200, answer
