@@ -16,7 +16,7 @@ help:
 	@echo "make check       ruff, mypy, import-linter"
 	@echo "make format      lay out the code"
 	@echo "make docs        make the site of the documentation, in site/"
-	@echo "make bench       measure speed and memory"
+	@echo "make bench       measure speed and memory: bench.json, bench.md"
 	@echo "make fuzz        give every reader damaged files, CASES=50000"
 	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
 	@echo "make load        take files much larger than usual, LINES=20000000 HYPOTHESES=5000000 LONGEST=100000"
@@ -48,8 +48,9 @@ docs: $(INSTALLED)
 	@log=$$($(BIN)/python -m zensical build --clean --strict 2>&1) || { echo "$$log" >&2; exit 1; }
 	@echo "Open site/index.html, or: $(BIN)/python -m http.server -d site"
 
+# MOSES=DIR is where the programs of Moses and KenLM are.
 bench: $(INSTALLED)
-	@$(BIN)/python tests/benchmarks/run.py
+	@$(BIN)/python tests/benchmarks/run.py --json bench.json $(if $(MOSES),--moses-bin $(MOSES))
 
 CASES := 50000
 fuzz: $(INSTALLED)

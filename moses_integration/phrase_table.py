@@ -312,12 +312,10 @@ def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
     for number, raw in enumerate(read_lines(path), start=1):
         fields = raw.removesuffix(b"\r").split(b" ")
         if len(fields) != 3 or not (fields[0] and fields[1]):
-            problem = f"expected 'word word probability', found {shorten(raw)}"
-            raise DataError(path, number, problem)
+            raise DataError(path, number, f"expected 'word word probability', found {shorten(raw)}")
         probability = parse_number(fields[2], path, number)
         if not 0 <= probability <= 1:
             problem = f"expected a probability from 0 to 1, found {shorten(fields[2])}"
             raise DataError(path, number, problem)
-        text = decode(path, number, raw)
-        predicted, given, _ = text.split(" ")
+        predicted, given, _ = decode(path, number, raw).split(" ")
         yield predicted, given, probability

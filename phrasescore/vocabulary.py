@@ -15,6 +15,7 @@ from pathlib import Path
 
 import sentencepiece
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import open_output
@@ -107,14 +108,14 @@ class Vocabulary:
         inside = sum(count for word, count in counts.items() if word in self)
         return inside / total if total > 0 else 1.0
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: StrPath) -> None:
         """Write the vocabulary; a file appears whole or not at all."""
         lines = [HEADER, *self._words[len(self.SYMBOLS) :]]
         with open_output(os.fspath(path)) as output:
             output.write("".join(f"{line}\n" for line in lines).encode())
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> "Vocabulary":
+    def load(cls, path: StrPath) -> "Vocabulary":
         """Read a file that ``save`` wrote."""
         path = os.fspath(path)
         words: dict[str, int] = {}
@@ -237,19 +238,19 @@ class SubwordVocabulary(Vocabulary):
 
     __hash__ = None
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: StrPath) -> None:
         """Write the pieces and sentencepiece's model; each file appears whole or not at all."""
         super().save(path)
         with open_output(str(model_path(path))) as output:
             output.write(self._model)
 
 
-def model_path(path: str | os.PathLike[str]) -> Path:
+def model_path(path: StrPath) -> Path:
     """Return the path of the sentencepiece model that belongs to a subword vocabulary."""
     return Path(path).with_suffix(".spm")
 
 
-def load_vocabulary(path: str | os.PathLike[str]) -> Vocabulary:
+def load_vocabulary(path: StrPath) -> Vocabulary:
     """Read a word vocabulary, or a subword vocabulary if a sentencepiece model is beside it."""
     words, beside = Vocabulary.load(path), model_path(path)
     if not beside.exists():

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +26,9 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
 if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:
     signal.signal(signal.SIGHUP, lambda *_: None)
 
-# An example may be the first to need a compiled function; and no test is timed.
-hypothesis.settings.register_profile("untimed", deadline=None)
+# An example may be the first to need a compiled function; and no test is timed. Every run draws
+# other examples.
+hypothesis.settings.register_profile("untimed", deadline=None, max_examples=40)
 hypothesis.settings.load_profile("untimed")
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -47,14 +48,16 @@ rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 """
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    if hasattr(config, "workerinput"):
+def pytest_configure() -> None:
+    if "PYTEST_XDIST_WORKER" in os.environ:  # this is a worker, or what one has started
         from tests.compile_once import share_compiled_functions
 
         share_compiled_functions()
 
 
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # The longest ones first: at the end, other workers would wait for them.
+    items.sort(key=lambda item: "pretend_cuda" not in item.nodeid)
     for item in items:
         if any(name in item.nodeid for name in ("decode", "embedded", "fuzz", "pretend_cuda")):
             # The first one compiles the search or makes all material, which takes a core a minute.

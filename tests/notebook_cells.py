@@ -1,17 +1,17 @@
-"""Run the code cells of a notebook in a fresh Python, without Jupyter.
+"""Run the code cells of a notebook in a process of its own, without Jupyter.
 
 ``python -m tests.notebook_cells NOTEBOOK`` stores the outputs in the notebook.
 """
 
 import ast
 import json
-import os
-import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from tests.forked import Forked, run_script
+
 # Lines that end the standard output of a cell, and the value of its last expression.
 _PRINTED, _VALUE = "=== printed ===", "=== value ==="
 
@@ -41,17 +41,14 @@ def stored_output(cell: dict[str, Any]) -> tuple[str, str]:
 def run_cells(cells: list[dict[str, Any]], folder: Path) -> list[tuple[str, str]]:
     """Run cells in a folder as one program; return what each printed, and its last value."""
     program = "\n".join(_code("".join(cell["source"])) for cell in cells)
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONIOENCODING": "utf-8"},
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    with tempfile.NamedTemporaryFile("w", suffix=".py", encoding="utf-8") as file:
+        file.write(program)
+        file.flush()
+        process = Forked(run_script, file.name, cwd=folder)
+        stdout, stderr = process.communicate()
+    assert process.returncode == 0, stderr.decode()
     outputs = []
-    for output in done.stdout.split(f"{_VALUE}\n")[:-1]:
+    for output in stdout.decode().split(f"{_VALUE}\n")[:-1]:
         printed, value = output.split(f"{_PRINTED}\n")
         outputs.append((printed, value.removesuffix("\n")))
     return outputs

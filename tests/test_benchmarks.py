@@ -104,8 +104,8 @@ def test_the_transformer_has_the_scores_of_torch_and_of_ctranslate2(repository: 
         scoring_turns=1,
     )
     figures = transformer.measure_transformer(options).to_dict()["figures"]
-    assert figures["  largest difference in log (target 1e-4)"]["median"] < 1e-4
-    checkpoint = transformer._start(options)
+    assert figures["scores: largest difference in log"]["median"] < 1e-4
+    checkpoint = transformer.random_transformer(options)
     pairs = [([3, 4, 5], [6, 7]), ([8], [9, 10, 11, 12])]
     plain = transformer.PlainTransformer(checkpoint.model).eval().loss(pairs, 0.0).item()
     assert -checkpoint.model(batch_pairs(pairs)).sum().item() == pytest.approx(plain, rel=1e-5)
@@ -120,8 +120,8 @@ def test_reading_reads_and_writes(example_table: Path, tmp_path: Path) -> None:
 def test_memory_is_that_of_the_command(tmp_path: Path, tiny_table: Path) -> None:
     figures = run(tiny_table, tmp_path, "memory", "--threads", "1")
     # Torch alone takes more than 100 MB; nothing here needs 2 GB.
-    assert 100 < figures["peak for 2 lines (target < 2,000)"]["median"] < 2000
-    assert figures["peak for 4 lines (target < 2,000)"]["median"] > 100
+    assert 100 < figures["2 lines: peak memory"]["median"] < 2000
+    assert figures["4 lines: peak memory"]["median"] > 100
 
 
 def test_peak_memory_is_not_that_of_its_parent(repository: Path) -> None:
@@ -181,9 +181,9 @@ def test_a_row_has_the_median_and_the_range() -> None:
 def test_rescoring_compares_the_same_values(example_table: Path, tmp_path: Path) -> None:
     lists = [str(example_table.with_name(name)) for name in ("test.20best.gz", "test.en")]
     figures = run(example_table, tmp_path, "rescoring", "--nbest", *lists, "--lists", "3")
-    assert figures["  largest difference in log (target 1e-4)"]["max"] < 1e-4
+    assert figures["lstm: largest difference in log"]["max"] < 1e-4
     # 20 lines a list, all of them different.
-    assert figures["  words of plain, distinct / decoder steps"]["median"] > 1
+    assert figures["lstm: words of plain / decoder steps"]["median"] > 1
 
 
 @pytest.mark.slow
@@ -206,17 +206,21 @@ def test_tuning_names_seconds_and_bleu(
         *("--extracted-test", files.features, files.scores),
     )
     assert list(figures) == [
-        "phrasescore: from the files to the weights",
-        "phrasescore: the same, of the processor",
-        "phrasescore: BLEU reached",
-        "phrasescore: spread of it, a deviation",
-        "phrasescore: BLEU of the test set",
-    ]
-    reached = figures["phrasescore: BLEU reached"]
+        f"tune, {method}: {what}"
+        for method in ("mert", "mira")
+        for what in (
+            "from the files to the weights",
+            "the same, of the processor",
+            "BLEU reached",
+            "spread of it, a deviation",
+            "BLEU of the test set",
+        )
+    ] + ["sentences", "distinct hypotheses"]
+    reached = figures["tune, mert: BLEU reached"]
     assert len(reached["values"]) == 2
     assert 0 < reached["min"] <= 100
     # The other set is the same one here, and so the weights must do the same on it.
-    assert figures["phrasescore: BLEU of the test set"]["values"] == reached["values"]
+    assert figures["tune, mert: BLEU of the test set"]["values"] == reached["values"]
 
 
 @pytest.mark.slow

@@ -9,10 +9,10 @@ import pytest
 from click.testing import CliRunner
 
 from moses_integration.decoder.search import StackDecoder, Translation
+from tests.benchmarks.commands import Cost
 from tests.benchmarks.run import main
 from tests.benchmarks.search import SearchOptions, read_task
 from tests.benchmarks.search_engines import (
-    Cost,
     Output,
     Runs,
     Task,

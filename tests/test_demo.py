@@ -193,6 +193,7 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: P
     assert "0 of 6 steps are done" in third.stderr
 
 
+@pytest.mark.slow
 def test_a_step_that_fails_ends_the_demo_with_a_clear_line(quick: Path, tmp_path: Path) -> None:
     (tmp_path / "lm.arpa").write_text("nothing\n")
     ini = (FOLDER / "moses.ini").read_text("utf-8")

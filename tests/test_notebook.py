@@ -11,7 +11,7 @@ NOTEBOOK = Path(__file__).resolve().parent.parent / "examples" / "python.ipynb"
 _NUMBER = r"-?\d+(?:,\d{3})*(?:\.\d*)?(?:e[-+]\d+)?"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.slow
 def test_the_notebook_shows_what_it_stores() -> None:
     """Numbers may differ a little between processors; what a network writes may be different."""
     cells = code_cells(read_notebook(NOTEBOOK))

@@ -91,7 +91,7 @@ def _install(wheel: Path, folder: Path, *options: str) -> Path:
     return programs
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.slow
 def test_source_and_wheel_are_built_and_run_where_no_tool_is(tmp_path: Path) -> None:
     package, wheel, files = _build(tmp_path)
     _run(sys.executable, "-m", "twine", "check", "--strict", package, wheel, cwd=tmp_path)
@@ -155,13 +155,22 @@ def test_the_first_recipe_of_the_readme_runs_where_no_tool_and_no_kenlm_is(tmp_p
     assert said.stderr.startswith("Error: kenlm is not installed")
 
 
-@pytest.mark.parametrize("line", [f"version: {__version__}", "license: MIT"])
-def test_the_citation_is_of_this_version(line: str) -> None:
-    assert line in (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("CITATION.cff", f"version: {__version__}"),
+        ("CITATION.cff", "license: MIT"),
+        ("README.md", f"  version = {{{__version__}}},"),
+        ("docs/features.md", f"Features of phrasescore {__version__}:"),
+        ("docs/release-notes.md", f"## {__version__}"),
+    ],
+)
+def test_every_file_names_this_version(name: str, line: str) -> None:
+    assert line in (REPOSITORY / name).read_text(encoding="utf-8").splitlines()
 
 
-def test_the_version_has_release_notes_and_an_entry_in_the_changelog() -> None:
-    notes = (REPOSITORY / "docs" / "release-notes.md").read_text(encoding="utf-8")
-    assert f"\n## {__version__}\n" in notes
+def test_the_changelog_and_the_citation_name_one_day_of_release() -> None:
     changelog = (REPOSITORY / "CHANGELOG.md").read_text(encoding="utf-8")
-    assert f"\n## [{__version__}] - " in changelog
+    (day,) = re.findall(rf"^## \[{re.escape(__version__)}\] - (.+)$", changelog, re.MULTILINE)
+    citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8").splitlines()
+    assert f"date-released: {day}" in citation

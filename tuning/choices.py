@@ -7,11 +7,10 @@ a list serve as both candidates and evidence.
 """
 
 from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
-from scipy.sparse import csr_array, hstack
 
 from tuning import metrics
 from tuning.metrics import BleuScore, CorpusBleu, ReferenceMetric, Statistics
@@ -24,6 +23,9 @@ from tuning.ngrams import (
     sentence_lengths,
 )
 from tuning.settings import GainName
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 _Matches = NDArray[np.float32]
 
@@ -111,6 +113,8 @@ def calibrated_scale(scores: Statistics, gains: Statistics, starts: Integers) ->
         shares = right / np.add.reduceat(shares, starts[:-1])
         return -float(np.log(np.maximum(shares, np.finfo(np.float64).tiny)).sum())
 
+    from scipy.optimize import minimize_scalar  # slow to import, as scipy.sparse is
+
     found = minimize_scalar(loss, bounds=_LOG_SCALES, method="bounded")
     return float(np.exp(found.x))
 
@@ -166,8 +170,7 @@ def expected_scores(
     metric = build([sentences[index] for index in references.tolist()])
     expected = np.zeros(len(sentences))
     for segment, share in enumerate(shares.tolist()):
-        statistics = metric.statistics(sentences, [segment] * len(sentences))
-        expected += share * metric.score(statistics)
+        expected += share * metric.score(metric.statistics(sentences, [segment] * len(sentences)))
     return expected
 
 
@@ -206,7 +209,7 @@ def _chrf_gains(matches: Sequence[_Matches], rows: Integers, columns: Integers) 
     return metrics.f_score(precision / orders, recall / orders)
 
 
-def _unary_counts(shape: tuple[int, int], ngrams: NgramCounts) -> csr_array:
+def _unary_counts(shape: tuple[int, int], ngrams: NgramCounts) -> "csr_array":
     """Return counts in unary: in each row, column (n-gram, k) is 1 if the count is at least k.
 
     The dot product of two rows is the number of common n-grams, the sum of min(count, count). A
@@ -215,6 +218,8 @@ def _unary_counts(shape: tuple[int, int], ngrams: NgramCounts) -> csr_array:
 
     :param shape: the number of sentences and the number of distinct n-grams.
     """
+    from scipy.sparse import csr_array, hstack
+
     parts = [csr_array(shape, dtype=np.float32)]
     for least in range(1, int(ngrams.counts.max(initial=0)) + 1):
         kept = ngrams.counts >= least

@@ -99,8 +99,7 @@ class Pool:
 
     def subset(self, segments: Sequence[int] | Integers) -> "Pool":
         """Return a pool with the selected segments, in this order; repetitions are allowed."""
-        chosen = np.asarray(segments, np.int64)
-        rows = RaggedArray(self.stats, self.starts).positions(chosen)
+        rows = RaggedArray(self.stats, self.starts).positions(np.asarray(segments, np.int64))
         features, stats = self.features[rows.values], self.stats[rows.values]
         return replace(self, features=features, stats=stats, starts=rows.starts)
 

@@ -158,8 +158,7 @@ class _Builder:
         advance = self._steps.begin("extract blocks", len(self._corpus.blocks))
         total: tuple[Counts, Counts] | None = None
         waiting: list[tuple[Counts, Counts]] = []
-        numbers = range(len(self._corpus.blocks))
-        for counts in self._in_order(self._extract_block, numbers):
+        for counts in self._in_order(self._extract_block, range(len(self._corpus.blocks))):
             waiting.append(counts)
             # Waiting counts are added when they are as many as the sum: O(n log n) altogether.
             if total is None or sum(len(keys) for keys, _ in waiting) > len(total[0]):
@@ -234,8 +233,7 @@ class _Builder:
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
         num_pairs = 0
-        buckets = self._pairs.buckets()
-        for num_rows, count, table, orders in self._in_order(score, buckets):
+        for num_rows, count, table, orders in self._in_order(score, self._pairs.buckets()):
             outputs[0].write(table.data)
             if orders is not None:
                 outputs[1].write(orders.data)

@@ -139,8 +139,7 @@ class DecoderConfiguration:
                 problem = f"expected weights for {', '.join(names)}; found weights for {name}"
                 raise ConfigError(shown_path(self.path), "[weight]", problem)
             if any(weights[name]):
-                problem = _describe_unknown(features[name])
-                raise self._ini.error(features[name].line, name, problem)
+                raise self._ini.error(features[name].line, name, _describe_unknown(features[name]))
         return replace(self, slots=tuple(slots))
 
     def with_limits(self, **limits: Any) -> Self:
@@ -365,5 +364,4 @@ def _check_mapping(ini: MosesIni) -> None:
     pairs = [(f"T {number}", f"0 T {number}", f"0 {name}") for number, name in enumerate(names)]
     if lines and not any(steps[0] in pair for pair in pairs):
         tables = ", ".join(f"'{step}' or '{named}'" for _, step, named in pairs)
-        problem = f"expected the step {tables}, found {shorten(steps[0])}"
-        raise ini.error(lines[0], "", problem)
+        raise ini.error(lines[0], "", f"expected the step {tables}, found {shorten(steps[0])}")

@@ -111,8 +111,7 @@ class DecoderCommand:
             sentences = read_source(source, characters=True)
             source = f"{work}.characters"
             _write_text(source, sentences)
-        command = self.arguments(weights, nbest, weights_path, size)
-        _run(command, source, f"{work}.out", log)
+        _run(self.arguments(weights, nbest, weights_path, size), source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
             raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
         with open(nbest, "rb") as stream:

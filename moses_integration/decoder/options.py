@@ -92,8 +92,7 @@ class OptionTable:
         pairs = tables.pairs
         self._targets, unique = _distinct(numbers, pairs.targets)
         log_probs = LN_10 * _estimate(model.tables, self._targets.starts, self._targets.values)
-        lengths = self._targets.lengths[unique]
-        values = _values(slots, tables, lengths)
+        values = _values(slots, tables, self._targets.lengths[unique])
         # A matrix product rounds differently for other numbers of phrases.
         score = (values * np.concatenate([slot.weights for slot in slots])).sum(axis=1)
         weights = configuration.language_weights()
@@ -120,7 +119,6 @@ class OptionTable:
         starts, ends = (np.repeat(spans[:, column], sizes).astype(np.int32) for column in (0, 1))
         targets = self._targets.take(self._unique[rows])
         score, other = self._score[rows], self._other_estimate[rows]
-        estimates = score + self._estimate[rows] + other
         return SentenceOptions(
             start=starts,
             end=ends,
@@ -130,7 +128,7 @@ class OptionTable:
             score=score,
             other_estimate=other,
             reordering=self._reordering[rows],
-            future=_future(len(tokens), starts, ends, estimates),
+            future=_future(len(tokens), starts, ends, score + self._estimate[rows] + other),
             rows=rows.astype(np.int32),
         )
 

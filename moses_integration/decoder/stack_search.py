@@ -238,9 +238,8 @@ class StackSearch:
         # Each pop pushes at most two neighbours; diversity may require all cells.
         most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
         self._make_room(most)
-        scratch = self._scratch
         kernels.expand_cubes(
-            self._sentence, self._tables, self._first, blocks, cubes, pops, diversity, scratch
+            self._sentence, self._tables, self._first, blocks, cubes, pops, diversity, self._scratch
         )
 
     def _make_room(self, extensions: int) -> None:

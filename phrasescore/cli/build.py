@@ -50,12 +50,12 @@ def build(source: str, target: str, output: str, **given: Any) -> None:
     next_step.suggest()
 
 
-def _numbers(_ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[int, ...]:
+def _numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) -> tuple[int, ...]:
     try:
         return tuple(map(int, (value or "").split()))
     except ValueError:
         problem = f"expected whole numbers separated by spaces, got {value!r}"
-        raise click.BadParameter(problem, param=param) from None
+        raise click.BadParameter(problem) from None
 
 
 @options.verb("Estimate an n-gram language model", "build-lm train.en -o lm.en.arpa.gz")

@@ -47,9 +47,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
 @options.of(
-    NewNetwork,
-    without=names_of(TrainingChanges),
-    preset={"type": click.Choice(preset_names())},
+    NewNetwork, without=names_of(TrainingChanges), preset={"type": click.Choice(preset_names())}
 )
 @options.of(TrainingChanges)
 @heading("Input")
@@ -153,8 +151,7 @@ def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) ->
     """Log why training ended, what the network promises, and the next step."""
     from phrasescore.report.verdict import judge
 
-    network = get_kind(kind)
-    is_of_table = network.scores_phrases and num_inputs == 1
+    is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
     _logger.info("%s: %s", model, record.summary())
     has_pieces = os.path.exists(os.path.join(model, "target.spm"))
     verdicts = list(judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces))

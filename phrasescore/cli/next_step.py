@@ -85,8 +85,7 @@ def _after_train(given: Given) -> Step | None:
 def _after_new_column(given: Given) -> Step | None:
     if (ini := given["moses_ini_out"]) is None:
         return None
-    command = _tune(f"embedded --config {quote(ini)}", ini)
-    return "find the weight of the new column", [command]
+    return "find the weight of the new column", [_tune(f"embedded --config {quote(ini)}", ini)]
 
 
 def _after_export(given: Given) -> Step | None:

@@ -66,7 +66,8 @@ class SubjectOption(click.Option):
         self.subject = subject
         if isinstance(self.type, click.Choice) and len("|".join(self.type.choices)) > _LONGEST:
             self.metavar = "NAME"
-            self.help = f"{self.help} NAME is {_or(self.type.choices)}."
+            *names, last = self.type.choices
+            self.help = f"{self.help} NAME is {', '.join(names)} or {last}."
 
     def get_help_extra(self, ctx: click.Context) -> Any:
         """Return the default and the range in plain words."""
@@ -265,10 +266,6 @@ def _option_of(setting: Setting, changes: dict[str, Any]) -> Decorator:
         help=setting.description,
         **{"show_default": setting.extra.get("shown", True), **settings, **changes},
     )
-
-
-def _or(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _type_of(setting: Setting) -> Any:

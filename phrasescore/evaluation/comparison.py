@@ -19,17 +19,14 @@ from sacrebleu.metrics.ter import TER
 
 from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError
-from phrasescore.evaluation.own_metrics import MeanMetric, PackageMetric, Row
+from phrasescore.evaluation.own_metrics import PackageMetric, Row
 from phrasescore.evaluation.plugin_metric import build_metric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
-    PairedComparison,
-    PairedTest,
     bootstrap_spread,
     difference_interval,
     digits_of,
     randomization_p_value,
-    run_paired_test,
 )
 from phrasescore.plugins import Plugin
 from phrasescore.vocabulary import Vocabulary
@@ -210,17 +207,6 @@ class Comparison:
         references = [text.texts for text in self.references]
         source = [""] * len(hypotheses) if self.source is None else self.source.texts
         return list(zip(source, hypotheses, *references, strict=True))
-
-    def build_mean(self, name: str, scores: Mapping[Row, float], program: str) -> Metric:
-        """Build a metric: the mean of the scores that a program gave to `rows`.
-
-        :param program: a description for the signature, with a version as its last word.
-        """
-        return MeanMetric(name, scores, self.rows, len(self.references), program)
-
-    def run_test(self, test: PairedTest, metrics: Sequence[Metric]) -> list[PairedComparison]:
-        """Test each system against the first one with one of sacrebleu's paired tests."""
-        return run_paired_test(test, metrics, [system.text.texts for system in self.systems])
 
     def by_length(self, side: str, width: int) -> Breakdown:
         """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""

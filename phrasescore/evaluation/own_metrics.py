@@ -45,6 +45,7 @@ class MeanMetric(_OwnMetric):
     """The mean of known scores of sentences.
 
     :param rows: returns the row of each sentence, by which its score is found.
+    :param program: a description for the signature, with a version as its last word.
     """
 
     digits = 4  # learned metrics often give numbers from 0 to 1

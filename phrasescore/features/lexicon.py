@@ -112,7 +112,6 @@ class LexicalScore(Feature):
     def __init__(self, lexicon: Lexicon, *, reverse: bool = False) -> None:
         self._lexicon = lexicon
         self._reverse = reverse
-        self._null = lexicon.ids.get(_NULL, 0)
         direction = "reverse" if reverse else "forward"
         self.fingerprints = (f"{lexicon.fingerprint()} {direction}",)
         predicted, given = lexicon.sides()

@@ -180,8 +180,7 @@ class PieceNumbers:
 
 
 def _find(table: Table, text: bytes, spans: NDArray[np.int64], unknown: int) -> RaggedArray:
-    data = np.frombuffer(text, np.uint8)
-    return RaggedArray.from_lengths(*_number(data, spans, table, unknown))
+    return RaggedArray.from_lengths(*_number(np.frombuffer(text, np.uint8), spans, table, unknown))
 
 
 @_KERNEL

@@ -6,6 +6,7 @@ from sacrebleu.metrics.base import Metric
 
 from phrasescore.errors import ArgumentError
 from phrasescore.evaluation.comparison import Comparison
+from phrasescore.evaluation.own_metrics import MeanMetric
 from phrasescore.evaluation.plugin_metric import OURS, known_metrics
 from phrasescore.features.program import ProgramScore
 from phrasescore.progress import Meter, ProgressCallback
@@ -45,4 +46,6 @@ def score_with_program(
             scores += answers
             meter.update(len(answers))
     version = hashlib.sha256(program.fingerprints[0].encode()).hexdigest()[:8]
-    return comparison.build_mean(name, dict(zip(rows, scores, strict=True)), f"program {version}")
+    known = dict(zip(rows, scores, strict=True))
+    references = len(comparison.references)
+    return MeanMetric(name, known, comparison.rows, references, f"program {version}")

@@ -86,8 +86,8 @@ class SearchNetwork(ABC, Generic[Scorer]):
 
     def scores(
         self,
-        histories: NDArray[np.int32],
-        phrases: NDArray[np.int32],
+        histories: WordIds,
+        phrases: WordIds,
         offsets: NDArray[np.int64],
         ends: NDArray[np.bool_],
         aligned: AlignedWords | None = None,
@@ -119,8 +119,8 @@ class SearchNetwork(ABC, Generic[Scorer]):
         return totals
 
     def _in_pieces(
-        self, histories: NDArray[np.int32], phrases: NDArray[np.int32], offsets: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int64]]:
+        self, histories: WordIds, phrases: WordIds, offsets: NDArray[np.int64]
+    ) -> tuple[WordIds, WordIds, NDArray[np.int64]]:
         last = np.empty_like(histories)
         _last_pieces(histories, self._split.starts, self._split.values, last)
         words = phrases[offsets[0] : offsets[-1]].astype(np.int64)

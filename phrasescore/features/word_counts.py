@@ -197,8 +197,6 @@ def _mark(word: str) -> str:
 @lru_cache(maxsize=1 << 16)
 def _digits(word: str) -> str:
     """Return the digits of a word as 0 to 9, or an empty string if it has none."""
-    if word.isalpha():
-        return ""
     text = html.unescape(word) if word.startswith("&") else word
     return "".join(
         str(unicodedata.digit(c)) for c in text if unicodedata.digit(c, None) is not None

@@ -8,7 +8,6 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Any
 
 from phrasescore.arguments import flag
@@ -105,6 +104,8 @@ class PieceText:
         truecase_model: str | None = None,
         joins: bool = False,
     ) -> None:
+        from importlib.metadata import version  # slow, and needed by few commands
+
         import sacremoses
 
         self._spm: Any = None
@@ -158,6 +159,8 @@ class PieceText:
 
 
 def _load_spm(path: str) -> tuple[Any, str]:
+    from importlib.metadata import version
+
     import sentencepiece
 
     from phrasescore.io.journal import new_digest  # imports xopen, which is slow

@@ -83,7 +83,10 @@ def beam_search(
     pieces are omitted, unless there are no others. If no target ends within the maximum length, the
     best prefix of that length is returned, with ``finished`` False.
     """
-    check_copying(generator, settings)
+    if settings.copy_unknown and not generator.can_align:
+        raise PhrasescoreError(
+            "replacing <unk> by the aligned source word needs an attention model of whole words"
+        )
     size = _batch_size(generator, settings)
     texts = list(map(to_words, sources))
     # Sources of similar lengths end at about the same step, so few steps have few rows.
@@ -96,14 +99,6 @@ def beam_search(
             for index, best in zip(part, search.run(), strict=True):
                 targets[index] = best
     return targets
-
-
-def check_copying(generator: Generator, settings: BeamSettings) -> None:
-    """Raise a PhrasescoreError if ``<unk>`` should be replaced but no network aligns words."""
-    if settings.copy_unknown and not generator.can_align:
-        raise PhrasescoreError(
-            "replacing <unk> by the aligned source word needs an attention model of whole words"
-        )
 
 
 class _Complete(NamedTuple):

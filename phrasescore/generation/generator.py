@@ -170,8 +170,7 @@ class _Network:
 
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
         encoded = self.decoder.encode(self.read(sources))
-        numbers = on_device(np.arange(len(sources)), self.products.device)
-        return self.decoder.start(encoded, numbers)
+        return self.decoder.start(encoded, on_device(np.arange(len(sources)), self.products.device))
 
     def own_ids(self, words: Ids) -> Ids:
         return words if self.columns is None else self.columns[words]

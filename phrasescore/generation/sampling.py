@@ -56,8 +56,7 @@ def samples(
     engine: Compute,
 ) -> Iterator[list[Generated]]:
     """Yield random targets for each source, in order; an empty source has none."""
-    find = partial(_draw_window, settings)
-    work = TargetWork(generator, find, _batch_size(generator, settings))
+    work = TargetWork(generator, partial(_draw_window, settings), _batch_size(generator, settings))
     return work.targets(map(to_words, sources), engine)
 
 

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import writing
 
@@ -17,7 +18,7 @@ NEW, OLD = ".phrasescore-new", ".phrasescore-old"
 
 
 @contextlib.contextmanager
-def writing_folder(path: str | os.PathLike[str]) -> Iterator[Path]:
+def writing_folder(path: StrPath) -> Iterator[Path]:
     """Yield a new empty folder to fill, which replaces ``path`` when the block ends.
 
     The folder is filled beside ``path``, under its name plus `NEW`, synced to the disk and renamed.
@@ -51,9 +52,7 @@ def names_beside(path: Path) -> tuple[Path, Path]:
     return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
 
 
-def model_folders(
-    output: str | os.PathLike[str], work_dir: str | os.PathLike[str] | None = None
-) -> tuple[Path, Path]:
+def model_folders(output: StrPath, work_dir: StrPath | None = None) -> tuple[Path, Path]:
     """Return the model folder to write, and the folder for its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":

@@ -16,6 +16,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import writing
 from phrasescore.io.plain_file import MAX_JSON, open_plain, read_plain
@@ -32,7 +33,7 @@ Seconds = Annotated[float, msgspec.Meta(ge=0.0, le=1e12)]
 _Journal = TypeVar("_Journal", bound=msgspec.Struct)
 
 
-def write_journal(path: str | os.PathLike[str], journal: msgspec.Struct) -> None:
+def write_journal(path: StrPath, journal: msgspec.Struct) -> None:
     """Replace a journal atomically, and sync it to the disk."""
     path = os.fspath(path)
     new = f"{path}.new"
@@ -53,9 +54,7 @@ def write_journal(path: str | os.PathLike[str], journal: msgspec.Struct) -> None
             raise
 
 
-def read_journal(
-    path: str | os.PathLike[str], kind: type[_Journal], start_over: str = ""
-) -> _Journal | None:
+def read_journal(path: StrPath, kind: type[_Journal], start_over: str = "") -> _Journal | None:
     """Return the journal in a file, or None if the file does not exist; reject other formats."""
     path = os.fspath(path)
     try:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
 
 from xopen import xopen
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.compression import GZIP_LEVEL, Compression, compression_by_name
 from phrasescore.io.text import BLOCK_SIZE, same_file
@@ -51,7 +52,7 @@ class _CheckedWriter(io.RawIOBase):
 
 
 @contextlib.contextmanager
-def writing(path: str | os.PathLike[str]) -> Iterator[None]:
+def writing(path: StrPath) -> Iterator[None]:
     """Turn an OSError into a PhrasescoreError that names the output file."""
     try:
         yield
@@ -162,7 +163,7 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
         check_output(name)
 
 
-def optional_path(path: str | os.PathLike[str] | None) -> str | None:
+def optional_path(path: StrPath | None) -> str | None:
     """Return an optional path as a string."""
     return None if path is None else os.fspath(path)
 

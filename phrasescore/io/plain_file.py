@@ -8,6 +8,7 @@ import os
 import stat
 from io import BufferedReader, FileIO
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError
 
 # Maximum sizes, in bytes, of files with settings, results and states, vocabularies, and arrays.
@@ -15,7 +16,7 @@ MAX_TOML, MAX_JSON, MAX_WORDS, MAX_ARRAYS = 1 << 20, 1 << 28, 1 << 30, 1 << 36
 MAX_SUBWORDS = 1 << 28  # of a sentencepiece model: some twenty bytes per subword
 
 
-def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> BufferedReader:
+def open_plain(path: StrPath, max_size: int | None = None) -> BufferedReader:
     """Open a regular file for reading bytes.
 
     :raises DataError: if it is a pipe or a device, or larger than ``max_size`` bytes.
@@ -33,7 +34,7 @@ def open_plain(path: str | os.PathLike[str], max_size: int | None = None) -> Buf
     raise DataError(os.fspath(path), None, problem)
 
 
-def read_plain(path: str | os.PathLike[str], max_size: int) -> bytes:
+def read_plain(path: StrPath, max_size: int) -> bytes:
     """Return the content of a regular file; see `open_plain`."""
     with open_plain(path, max_size) as file:
         content = file.read(max_size + 1)
@@ -42,7 +43,7 @@ def read_plain(path: str | os.PathLike[str], max_size: int) -> bytes:
     return content
 
 
-def check_plain(path: str | os.PathLike[str], max_size: int | None = None) -> None:
+def check_plain(path: StrPath, max_size: int | None = None) -> None:
     """Check the type and size of a file before other code reads it; see `open_plain`."""
     open_plain(path, max_size).close()
 

@@ -39,8 +39,8 @@ _TRANSLATION = ' translation="'
 _SHOWN = 60  # characters of the offending text in a message
 
 
-class InputLines(Protocol):
-    """Consecutive input lines, such as a block of a phrase table."""
+class NumberedLines(Protocol):
+    """Consecutive lines of an input."""
 
     @property
     def before(self) -> int:
@@ -48,7 +48,11 @@ class InputLines(Protocol):
 
     @property
     def num_lines(self) -> int:
-        """Number of lines in this block."""
+        """Number of these lines."""
+
+
+class InputLines(NumberedLines, Protocol):
+    """Consecutive input lines with their text, such as a block of a phrase table."""
 
     @property
     def raw(self) -> bytes:

@@ -30,12 +30,7 @@ class TreeStep(NamedTuple):
     families: Tensor  # (nodes,) int64: the index of each node's parent in ``branching``
 
     @staticmethod
-    def of(
-        parents: NDArray[np.int64],
-        words: NDArray[np.int64],
-        roots: NDArray[np.int64],
-        device: torch.device,
-    ) -> "TreeStep":
+    def of(parents: Ids, words: Ids, roots: Ids, device: torch.device) -> "TreeStep":
         """Build the step for one level from its node arrays, and copy it to ``device``."""
         begins = np.diff(parents, prepend=-1) != 0
         parts = parents, words, roots, parents[begins], np.cumsum(begins) - 1
@@ -211,8 +206,7 @@ def encoder_gates(
     :param table: W_z e, W_r e and W e with biases for each word, ``(words, 3 * hidden)``.
     """
     if is_fused(update):
-        inputs = (table, words, old, parents, update, masked)
-        _encoder_gates(*arrays(*products.parts(), *inputs))
+        _encoder_gates(*arrays(*products.parts(), table, words, old, parents, update, masked))
         return
     size = update.shape[1]
     gates = table[:, : 2 * size].index_select(0, words)
@@ -232,8 +226,7 @@ def encoder_blend(
 ) -> None:
     """Write the nodes' states into ``out``, ``(nodes, hidden)``; ``products`` is U (r * h)."""
     if is_fused(out):
-        inputs = (table, words, old, parents, update, out)
-        _encoder_blend(*arrays(*products.parts(), *inputs))
+        _encoder_blend(*arrays(*products.parts(), table, words, old, parents, update, out))
         return
     size = update.shape[1]
     candidate = table[:, 2 * size :].index_select(0, words).add_(products.values).tanh_()

@@ -30,6 +30,7 @@ from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 WordIds = NDArray[np.int32]
+Ids = NDArray[np.int64]
 
 # Maximum number of distinct contexts whose layers are in memory at the same time.
 _CONTEXTS = {"cpu": 4096, "cuda": 65536}
@@ -64,10 +65,8 @@ class ContextMemo:
         self._normalizers = torch.empty(self.capacity, dtype=torch.float64, device=device)
 
     def find(
-        self,
-        contexts: NDArray[np.int32],
-        compute: Callable[[NDArray[np.int64]], tuple[Tensor, Tensor]],
-    ) -> tuple[Tensor, Tensor, NDArray[np.int64]]:
+        self, contexts: WordIds, compute: Callable[[Ids], tuple[Tensor, Tensor]]
+    ) -> tuple[Tensor, Tensor, Ids]:
         """Return rows, log Z, and the index of each context's row.
 
         :param contexts: ``(n, words)`` ids; ``n`` is at most the capacity.
@@ -136,7 +135,6 @@ class ContextScorer:
         self._normalized = normalized
         self._device = device
         self._activate = network.activate
-        self._num_inputs = len(network.embedding)
         self._width = len(network.input_ranges())
         # The softmax row of each network id; -1 if another model predicts the word.
         self._rows = np.arange(len(self.vocabulary))
@@ -187,7 +185,7 @@ class ContextScorer:
                 values[part] = self._values(rows, places, self._rows[words[part]], normalizers)
         return self._probabilities.check(values, 0.0 if self._normalized else np.inf)
 
-    def _layers(self, contexts: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    def _layers(self, contexts: Ids) -> tuple[Tensor, Tensor]:
         """Return the softmax's input rows for contexts, and log Z, which is 0 if omitted."""
         self.contexts_scored += len(contexts)
         rows = self._hidden(contexts)
@@ -195,7 +193,7 @@ class ContextScorer:
             return rows, rows.new_zeros(len(rows), dtype=torch.float64)
         return rows, self._probabilities.log_normalizers(rows)
 
-    def _hidden(self, contexts: NDArray[np.int64]) -> Tensor:
+    def _hidden(self, contexts: Ids) -> Tensor:
         """Return the softmax's input rows for contexts, ``(contexts, upper_size)``."""
         rows = self._activate(self._first.units(contexts))
         if self._upper is None:
@@ -203,13 +201,7 @@ class ContextScorer:
         upper = self._products.multiply("upper", rows, self._upper)
         return self._activate(upper.add_(self._upper_bias))
 
-    def _values(
-        self,
-        rows: Tensor,
-        places: NDArray[np.int64],
-        words: NDArray[np.int64],
-        normalizers: Tensor,
-    ) -> NDArray[np.float64]:
+    def _values(self, rows: Tensor, places: Ids, words: Ids, normalizers: Tensor) -> Floats:
         if self._normalized:
             scores = self._probabilities.log_probs(rows, normalizers, places, words)
         else:
@@ -239,7 +231,7 @@ class _FirstLayer:
         self._known = np.zeros(len(self._table), dtype=bool)
         self._lock = threading.Lock()
 
-    def units(self, contexts: NDArray[np.int64]) -> Tensor:
+    def units(self, contexts: Ids) -> Tensor:
         """Return the inputs of the layer's units for contexts, ``(contexts, hidden_size)``."""
         places = contexts + self._starts
         new = places[~self._known[places]]
@@ -249,9 +241,8 @@ class _FirstLayer:
         chosen = on_device(places, self._table.device)
         return embedding_bag(chosen, self._table, mode="sum").add_(self._bias)
 
-    def _compute(self, rows: NDArray[np.int64]) -> None:
-        cuts = np.searchsorted(rows, self._cuts)
-        parts = np.split(rows, cuts)
+    def _compute(self, rows: Ids) -> None:
+        parts = np.split(rows, np.searchsorted(rows, self._cuts))
         for part, start, matrix in zip(parts, self._starts, self._matrices, strict=True):
             if not len(part):
                 continue
@@ -261,9 +252,7 @@ class _FirstLayer:
         self._known[rows] = True
 
 
-def distinct_rows(
-    rows: NDArray[np.integer], size: int
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def distinct_rows(rows: NDArray[np.integer], size: int) -> tuple[Ids, Ids]:
     """Return the distinct rows, sorted by their columns, and the index of each row among them.
 
     :param rows: ``(rows, columns)`` of numbers below ``size``.

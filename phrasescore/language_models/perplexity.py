@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from phrasescore.language_models.ngram_scorer import NgramScorer
 from phrasescore.records import to_words
@@ -95,6 +94,8 @@ def mixture_weight(first: Floats, second: Floats) -> float:
         return 0.0
     if slope(1 - _NEAR) >= 0:
         return 1.0
+    from scipy.optimize import brentq  # slow to import, and only mixtures need it
+
     return float(brentq(slope, _NEAR, 1 - _NEAR, xtol=_NEAR))
 
 

@@ -240,12 +240,11 @@ class AttentionNetwork(PairNetwork):
         places = places.of_pairs(steps.order)
         unit = self.decoder
         first_backward = annotations[places.starts, self.config.hidden_size :]
-        values = torch.cat([unit.context_weight(), self.readout_context.weight])
         decoded: tuple[Tensor, Tensor, Tensor] = AttentiveRecurrence.apply(
             unit.read(previous),
             torch.tanh(self.initial(first_backward)),
             self.alignment.annotation(annotations),
-            annotations @ values.t(),
+            annotations @ torch.cat([unit.context_weight(), self.readout_context.weight]).t(),
             self.alignment.energy,
             torch.cat([self.alignment.state.weight, unit.gates_weight()]),
             unit.recurrent_candidate.weight,

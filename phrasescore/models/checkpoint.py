@@ -25,6 +25,7 @@ import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ModelError
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.journal import digest_file, digest_text
@@ -230,7 +231,7 @@ def empty_network(config: Config, source_size: int, target_size: int) -> PairNet
     return network
 
 
-def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> None:
+def save_checkpoint(path: StrPath, checkpoint: Checkpoint) -> None:
     """Write a model folder atomically; an older folder at ``path`` is replaced."""
     with writing_folder(path) as folder:
         (folder / _CONFIG).write_text(checkpoint.config.to_toml(), encoding="utf-8")
@@ -254,7 +255,7 @@ def save_checkpoint(path: str | os.PathLike[str], checkpoint: Checkpoint) -> Non
         (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
 
 
-def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkpoint:
+def load_checkpoint(path: StrPath, device: str = "cpu") -> Checkpoint:
     """Read a model folder, and return its network in evaluation mode."""
     folder = Path(path)
     record, values = read_record(folder)
@@ -275,7 +276,7 @@ def load_checkpoint(path: str | os.PathLike[str], device: str = "cpu") -> Checkp
     )
 
 
-def load_table_vocabularies(path: str | os.PathLike[str]) -> tuple[Vocabulary, Vocabulary]:
+def load_table_vocabularies(path: StrPath) -> tuple[Vocabulary, Vocabulary]:
     """Return a model's vocabularies for the source and target sides of a phrase table."""
     folder = Path(path)
     record, _ = read_record(folder)

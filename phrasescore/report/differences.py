@@ -17,7 +17,6 @@ from phrasescore.report.blocks import (
     MarkedLine,
     MarkedSentence,
     MarkedTexts,
-    Points,
     Section,
     Table,
     shown,
@@ -54,11 +53,9 @@ def difference_section(comparison: Comparison) -> Section:
     """Return a section with the sentences and n-grams in which systems differ from the first."""
     scores = comparison.sentence_scores()
     ngrams = _matching_ngrams(comparison)
-    others = range(1, len(scores))
     blocks: list[Block] = [*_marked_sentences(comparison, scores)]
-    for index in others:
+    for index in range(1, len(scores)):
         blocks += _ngram_table(comparison, index, ngrams)
-    blocks += [_scatter(comparison, index, scores) for index in others]
     return Section("differences", "Where systems differ", _LEAD, tuple(blocks))
 
 
@@ -254,25 +251,3 @@ def _ngram_table(
 def _is_part(ngram: Words, other: Words) -> bool:
     starts = range(len(other) - len(ngram) + 1)
     return any(tuple(other[at : at + len(ngram)]) == tuple(ngram) for at in starts)
-
-
-def _scatter(comparison: Comparison, index: int, scores: Sequence[Sequence[float]]) -> Points:
-    """Return a scatter plot of sentence scores, with the first system on one axis."""
-    first, other = scores[0], scores[index]
-    baseline, system = comparison.systems[0].name, comparison.systems[index].name
-    better = sum(after > before for before, after in zip(first, other, strict=True))
-    worse = sum(after < before for before, after in zip(first, other, strict=True))
-    texts = comparison.source or comparison.references[0]
-    return Points(
-        name=f"differences-{index}-sentences",
-        title=f"{system} against {baseline}, sentence by sentence",
-        x_label=f"sentence BLEU of {baseline}",
-        y_label=f"sentence BLEU of {system}",
-        x=tuple(round(value, 2) for value in first),
-        y=tuple(round(value, 2) for value in other),
-        labels=tuple(f"{at:,}: {shown(words)}" for at, words in enumerate(texts.words, start=1)),
-        equal=True,
-        caption=f"Points above the diagonal are sentences that {system} translates better: "
-        f"{better:,} of {len(first):,}. It translates {worse:,} worse and "
-        f"{len(first) - better - worse:,} equally well.",
-    )

@@ -64,8 +64,7 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, 
             reasons.append(f"{vectors.title}: all {count:,} vectors are the same")
         else:
             blocks += _draw(vectors, seed)
-    lead = f"{_LEADS[key]}\n\n{_COMPONENTS}"
-    return Section(key, f"Maps of {key}", lead, tuple(blocks)), reasons
+    return Section(key, f"Maps of {key}", f"{_LEADS[key]}\n\n{_COMPONENTS}", tuple(blocks)), reasons
 
 
 def _draw(chosen: Vectors, seed: int) -> Iterator[Points]:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from phrasescore.arguments import StrPath
 from phrasescore.io.text_table import text_table
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint, stop_text
 from phrasescore.vocabulary import Vocabulary
@@ -116,7 +117,7 @@ def _fine_tuning_rows(model: Checkpoint) -> list[tuple[str, str]]:
     ]
 
 
-def model_report(path: str | os.PathLike[str]) -> ModelReport:
+def model_report(path: StrPath) -> ModelReport:
     """Load a model folder and return the report on it."""
     return ModelReport(os.fspath(path), load_checkpoint(path))
 

@@ -81,10 +81,6 @@ def tuning_section(report: TuneReport) -> Section:
     return Section("tuning", "Weights", lead, tuple(blocks))
 
 
-def _round(value: float | None) -> float | None:
-    return None if value is None else round(value, 2)
-
-
 def _weights_table(report: TuneReport) -> Table:
     metric, reached = report.metric, report.reached
     two_sets = any(row.search is not None for row in report.features)
@@ -99,8 +95,7 @@ def _weights_table(report: TuneReport) -> Table:
             *((row.search,) if two_sets else ()),
             *(row.weight, row.contribution),
             None if row.share is None else round(100 * row.share, 2),
-            _round(row.left_out),
-            None if row.left_out is None else round(row.left_out - reached, 2),
+            *(None if row.left_out is None else round(row.left_out - x, 2) for x in (0, reached)),
         )
         for row in report.features
     )

@@ -179,7 +179,7 @@ def _systems_table(results: Results, name: str) -> Table:
     bold = ["Bold: better than the first row, with p < 0.05."] if strong else []
     return Table(
         name,
-        f"{title} on {_join([text.name for text in tests]) or 'no text yet'}",
+        f"{title} on {join_names([text.name for text in tests]) or 'no text yet'}",
         tuple(columns),
         tuple(map(tuple, cells)),
         "\n".join([*bold, *results.caption, *remarks]),
@@ -252,7 +252,8 @@ def _differences(results: Results, name: str) -> Intervals | None:
     )
 
 
-def _join(names: Sequence[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
+    """Return names as text, such as "a, b and c"."""
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 

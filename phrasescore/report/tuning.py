@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, asdict, astuple, dataclass
 
 import msgspec
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_JSON, read_plain
 from phrasescore.io.text_table import text_table
@@ -146,7 +147,7 @@ class TuneReport:
         return text_table(rows, indent="  ")
 
 
-def read_tune_report(path: str | os.PathLike[str]) -> TuneReport:
+def read_tune_report(path: StrPath) -> TuneReport:
     """Read a report from a file that :meth:`TuneReport.to_json` wrote."""
     try:
         return msgspec.json.decode(read_plain(path, MAX_JSON), type=TuneReport)

@@ -153,8 +153,7 @@ def build_prefix_tree(sequences: RaggedArray, roots: Ids, num_roots: int) -> Pre
     num_words = (_KEY_BITS - num_roots.bit_length()) // max(1, word_bits)
     arrays = (sequences.values, sequences.starts[:-1], sequences.lengths, roots)
     keys = pack_keys(*arrays, word_bits, num_words)
-    found = grow(*arrays, keys, np.argsort(keys))
-    starts, parents, words, end_starts, ends, end_nodes = found
+    starts, parents, words, end_starts, ends, end_nodes = grow(*arrays, keys, np.argsort(keys))
     levels = [
         Level(parents[begin:end], words[begin:end], ends[first:last], end_nodes[first:last])
         for (begin, end), (first, last) in zip(

@@ -182,8 +182,7 @@ class TreeScorer:
         :param sources: the word ids of each root's source, without ``</s>``.
         """
         with torch.inference_mode():
-            encoded = self._decoder.encode(sources)
-            return self._score_tree(encoded, np.arange(tree.num_roots), tree)
+            return self._score_tree(self._decoder.encode(sources), np.arange(tree.num_roots), tree)
 
     def score_pairs(self, sources: RaggedArray, targets: RaggedArray) -> tuple[Floats, PairWork]:
         """Return log p(target ``</s>`` | source) for each pair, ``(pairs,)``, and the work done.

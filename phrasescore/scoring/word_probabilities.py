@@ -48,7 +48,6 @@ class WordProbabilities:
         self._folder = folder
         precision = products.precision
         self._weight, self._bias = products.place(weight), products.place(bias)
-        self._rank = weight.shape[1]
         # Summands are powers of e, or of 2; weights in bfloat16 are scaled for that.
         self._base = 1.0 if precision.product_type == torch.float32 else math.log2(math.e)
         self._scale = self._base if precision.product_type == torch.bfloat16 else 1.0

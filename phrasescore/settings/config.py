@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from phrasescore.arguments import flag
+from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.settings.kinds import (
     PRESETS,
@@ -162,7 +162,7 @@ class Config:
         return get_kind(self.kind)
 
     @classmethod
-    def from_toml(cls, path: str | os.PathLike[str]) -> "Config":
+    def from_toml(cls, path: StrPath) -> "Config":
         """Read the settings from a TOML file."""
         path = os.fspath(path)
         return cls.from_dict(read_toml(path), path)

@@ -26,10 +26,7 @@ class ProgramScoring(Settings, heading="Networks and features"):
     """Settings for features that are programs."""
 
     answer_timeout: float = option(
-        600.0,
-        "Seconds to wait for the next answer of a program.",
-        gt=0,
-        metavar="SECONDS",
+        600.0, "Seconds to wait for the next answer of a program.", gt=0, metavar="SECONDS"
     )
 
 

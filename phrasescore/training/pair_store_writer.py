@@ -5,7 +5,6 @@ The second pass, over arrays on disk, removes duplicates and long pairs and renu
 Only the table's distinct words and a byte per pair are in memory.
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.journal import new_digest, write_journal
@@ -90,7 +90,7 @@ _TABLE = Shortlist()
 
 
 def write_pair_store(
-    folder: str | os.PathLike[str],
+    folder: StrPath,
     lines: Iterable[CountedPair],
     sizes: VocabularyConfig,
     *,

@@ -14,6 +14,7 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
+from phrasescore.arguments import StrPath
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError
 from phrasescore.io.folders import check_folder_above, locked, names_beside
@@ -264,7 +265,7 @@ def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
     return model.record.updates <= state.update and run.has_made(model, folder)
 
 
-def _real(path: str | os.PathLike[str]) -> Path:
+def _real(path: StrPath) -> Path:
     return Path(os.path.realpath(path))
 
 

@@ -7,7 +7,6 @@ Pairs are in memory or in a folder of memory-mapped files, which contains ``sour
 memory, a list takes about 4 bytes per word of its pairs and 50 per hypothesis.
 """
 
-import os
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.arguments import StrPath
 from phrasescore.devices import move
 from phrasescore.errors import ModelError
 from phrasescore.io.journal import Number, Share, read_journal
@@ -62,7 +62,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
 class PairStore(Pairs):
     """The pairs in a folder, in the order of the table."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
+    def __init__(self, folder: StrPath) -> None:
         self.folder = Path(folder)
         record = read_journal(self.folder / RECORD, PairStoreRecord)
         if record is None:
@@ -181,8 +181,7 @@ class ListBatch(NamedTuple):
     def values(self, log_probs: Tensor) -> Tensor:
         """Return the sum over the pairs of each hypothesis, ``(hypotheses,)`` float64."""
         parts = log_probs.double().index_select(0, self.part_pairs)
-        zeros = parts.new_zeros(len(self.scores.gains))
-        return zeros.index_add(0, self.part_hypotheses, parts)
+        return parts.new_zeros(len(self.scores.gains)).index_add(0, self.part_hypotheses, parts)
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,13 @@ split when they are read. The random numbers depend on the seed, the epoch and t
 a resumed run and all processes have the same pieces. Held-out pairs have the usual pieces.
 """
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import Array, Indices, RaggedArray
 from phrasescore.kernels.pieces import mix, split_words
@@ -100,7 +100,7 @@ class _SplitSide:
 class SplitStore(PairStore):
     """The pairs in a folder that was written with ``keep_words``, for BPE-dropout."""
 
-    def __init__(self, folder: str | os.PathLike[str], config: TrainingConfig) -> None:
+    def __init__(self, folder: StrPath, config: TrainingConfig) -> None:
         super().__init__(folder)
         self._seed = config.seed
         steps = (1, -1 if self.record.right_to_left else 1)

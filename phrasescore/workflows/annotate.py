@@ -91,8 +91,7 @@ def annotate(
     chosen = TextFilter(text_paths, keep_others, ini_path) if text_paths else None
     blocks = read_table_blocks(table)
     first = next(blocks)
-    num_scores = first.num_scores
-    ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), num_scores)
+    ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), first.num_scores)
     with ListScorer(wanted, compute=compute, of_phrases=True) as scorer:
         lines = check_counts(chain([first], blocks), table, scorer.given)
         settings = scorer.depends_on() | {"chunk": str(CHUNK_LINES)}

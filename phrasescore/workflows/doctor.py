@@ -71,10 +71,9 @@ def doctor() -> Diagnosis:
     import torch
 
     versions = f"{_OUR_PACKAGE}, Python {platform.python_version()}, torch {torch.__version__}"
-    advice = "mention these when you report a problem"
     return Diagnosis(
         (
-            Finding("versions", True, versions, advice),
+            Finding("versions", True, versions, "mention these when you report a problem"),
             *(_processor(), _threads(), _gpu(), _moses(), _kenlm(), *_packages()),
         )
     )

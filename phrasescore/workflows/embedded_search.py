@@ -65,8 +65,7 @@ class EmbeddedSearch:
 
     def read_source(self, path: str) -> list[Sentence]:
         """Return the words in each line of a text, or their characters."""
-        is_split = self._configuration.characters
-        return read_source(path, MAX_WORDS, self._markup, characters=is_split)
+        return read_source(path, MAX_WORDS, self._markup, characters=self._configuration.characters)
 
     def open(
         self,

@@ -9,13 +9,7 @@ from typing import Any, get_args
 import numpy as np
 
 from moses_integration.nbest import read_every_list
-from phrasescore.arguments import (
-    ReportFormat,
-    StrPath,
-    check_choice,
-    check_extra,
-    check_sequences,
-)
+from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_extra, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
     BreakdownScores,
@@ -28,7 +22,7 @@ from phrasescore.evaluation.comparison import (
 from phrasescore.evaluation.group_figure import PLOT_FORMATS, draw
 from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
-from phrasescore.evaluation.significance import PairedComparison, PairedTest
+from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
 from phrasescore.features.program_metric import load_programs, score_with_program
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
@@ -233,8 +227,7 @@ def evaluate(
         raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if (is_grouped or settings.scores_commands) and not translated:
-        problem = "--by-length, --by-unknown and --scores-command require translations"
-        raise ArgumentError(problem)
+        raise ArgumentError("--by-length, --by-unknown and --scores-command require translations")
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)
@@ -265,6 +258,7 @@ def evaluate(
         if name != "multi-bleu"
     ]
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
+    translations = [system.text.texts for system in comparison.systems]
     test = None
     if paired is not None:
         test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
@@ -284,7 +278,7 @@ def evaluate(
             for system, multi_bleu in zip(comparison.systems, comparison.multi_bleu(), strict=True)
         ),
         test,
-        () if test is None else tuple(comparison.run_test(test, built)),
+        () if test is None else tuple(run_paired_test(test, built, translations)),
         None
         if lists is None
         else _score_nbest(lists, comparison, progress, allow_missing=settings.allow_missing),

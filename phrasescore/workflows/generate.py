@@ -97,8 +97,7 @@ def generate(
     name = settings.name or f"{prefix}0"
     names = [name, name + NORMALIZED] if settings.normalize else [name]
     check_feature_names(names)
-    work = beam_work(generator, searching)
-    found = text.counted(work.targets(text.sources(), compute))
+    found = text.counted(beam_work(generator, searching).targets(text.sources(), compute))
     write_translations(found, source, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
     return text.finish(unfinished=end, copied=settings.copy_unknown)

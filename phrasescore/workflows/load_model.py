@@ -143,8 +143,7 @@ class ScoringModel:
 
     @cached_property
     def _generator(self) -> Generator:
-        models = (self._report.checkpoint,)
-        return GeneratorLoader(models, self._device, self._precision).load()
+        return GeneratorLoader((self._report.checkpoint,), self._device, self._precision).load()
 
     def _score(self, lines: Iterable[PairLines], loaded: _Loaded) -> Iterator[LineScores]:
         """Yield the scores of each block, in order; blocks are read ahead."""
@@ -168,8 +167,7 @@ class ScoringModel:
         """
         if isinstance(pairs, PhrasePair):
             raise TypeError(f"expected a list of pairs, got the pair {pairs}")
-        lines = group_pairs(PhrasePair(*pair) for pair in pairs)
-        for scores in self._score(lines, self._pairs):
+        for scores in self._score(group_pairs(PhrasePair(*pair) for pair in pairs), self._pairs):
             yield from scores.values[0].tolist()
 
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:

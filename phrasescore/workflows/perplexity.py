@@ -131,9 +131,8 @@ def perplexity(
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []
-    threads = usable_threads(compute.threads)
     with (
-        nullcontext() if model is None else torch_threads(threads),
+        nullcontext() if model is None else torch_threads(usable_threads(compute.threads)),
         Meter("perplexity", "sentence scores", progress) as meter,
     ):
         models = _Models(optional_path(model), optional_path(lm), compute, meter)

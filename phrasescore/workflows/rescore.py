@@ -308,8 +308,7 @@ def with_sources(
         else:
             problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
             raise DataError(found.path, found.first_line, problem)
-    missing = next(sources, None)
-    if missing is not None and not allow_missing:
+    if next(sources, None) is not None and not allow_missing:
         problem = "the n-best list ends before this sentence,"
         raise DataError(path, read + 1, f"{problem} with id {read - 1} (--allow-missing skips it)")
 

@@ -216,7 +216,7 @@ def _write(
         raise PhrasescoreError(f"{texts[0]}: {problem}")
 
 
-def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
+def choose_best(values: Floats, count: int) -> Flags:
     """Return flags that mark the ``count`` lowest values, preferring earlier values on ties.
 
     >>> choose_best(np.array([0.5, -1.0, 0.5, 0.0]), 3).tolist()
@@ -227,7 +227,7 @@ def choose_best(values: NDArray[np.float64], count: int) -> NDArray[np.bool_]:
     return chosen
 
 
-def draw(total: int, count: int, seed: int) -> NDArray[np.bool_]:
+def draw(total: int, count: int, seed: int) -> Flags:
     """Return flags that mark random sentences, as a baseline for a selection."""
     chosen = np.zeros(total, dtype=bool)
     chosen[np.random.default_rng(seed).permutation(total)[:count]] = True

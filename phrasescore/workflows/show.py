@@ -18,8 +18,7 @@ from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.settings.toml_file import read_toml
-from phrasescore.workflows.experiment.steps import STATE, StepJournal
-from phrasescore.workflows.experiment.table import TABLE_FILES
+from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepJournal
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport

@@ -1,8 +1,5 @@
 """Memory: the peak of the real ``phrasescore annotate`` for few lines and for the whole table."""
 
-import json
-import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +7,7 @@ from pathlib import Path
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.settings.config import Config
-from tests.benchmarks import peak_memory
+from tests.benchmarks.commands import PHRASESCORE, measure_command
 from tests.benchmarks.material import (
     padded_vocabularies,
     random_checkpoint,
@@ -45,8 +42,8 @@ def measure_memory(options: MemoryOptions) -> Report:
         for lines, table in ((few, str(part)), (whole, options.table)):
             peak, seconds = _annotate(table, model, folder / "out.gz", options)
             peaks.append(peak)
-            rows.append(Row(f"peak for {lines:,} lines (target < 2,000)", [peak / 1e6], "MB", 0))
-            rows.append(Row("  pairs/s, with loading the model", [lines / seconds], "pairs/s", 0))
+            rows.append(Row(f"{lines:,} lines: peak memory", [peak / 1e6], "MB", 0))
+            rows.append(Row(f"{lines:,} lines: with loading", [lines / seconds], "pairs/s", 0))
     rows.append(Row("whole table / first lines (target 1)", [peaks[1] / peaks[0]]))
     what = (
         f"phrasescore annotate on {options.table}, hidden {options.config.model.hidden_size}, "
@@ -56,16 +53,7 @@ def measure_memory(options: MemoryOptions) -> Report:
 
 
 def _annotate(table: str, model: Path, output: Path, options: MemoryOptions) -> tuple[float, float]:
-    command = [
-        *(sys.executable, "-m", "phrasescore", "annotate", table, "--model", str(model)),
-        *("--output", str(output), "--device", "cpu", "--threads", str(options.threads)),
-        *("--precision", options.precision, "--quiet"),
-    ]
-    done = subprocess.run(
-        [sys.executable, str(peak_memory.__file__), *command],
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
-    return float(found["bytes"]), float(found["seconds"])
+    command = [*PHRASESCORE, "annotate", table, "--model", str(model), "--output", str(output)]
+    command += ["--device", "cpu", "--threads", str(options.threads)]
+    cost, _ = measure_command([*command, "--precision", options.precision, "--quiet"])
+    return cost.peak, cost.wall

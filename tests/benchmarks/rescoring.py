@@ -64,21 +64,24 @@ def measure_rescoring(options: RescoringOptions) -> Report:
         rows += [
             Row(f"{kind}: phrasescore, lines of the lists", speed, "lines/s", 0),
             Row(
-                "  the same, distinct hypotheses",
+                f"{kind}: phrasescore, distinct hypotheses",
                 quotients([num_distinct] * options.turns, found.ours),
                 "hypotheses/s",
                 0,
             ),
             Row(
-                "  plain, distinct hypotheses",
+                f"{kind}: plain, distinct hypotheses",
                 quotients([num_distinct] * options.turns, found.distinct),
                 "hypotheses/s",
                 0,
             ),
-            Row("  against plain, distinct (target 2.5)", quotients(found.distinct, found.ours)),
-            Row("  against plain, every line (target 20)", quotients(found.lines, found.ours)),
-            Row("  words of plain, distinct / decoder steps", [_words(distinct) / found.steps]),
-            Row("  largest difference in log (target 1e-4)", [found.difference], digits=7),
+            Row(f"{kind}: against plain, distinct", quotients(found.distinct, found.ours)),
+            Row(f"{kind}: against plain, every line", quotients(found.lines, found.ours)),
+            Row(
+                f"{kind}: words of plain, distinct / decoder steps",
+                [_words(distinct) / found.steps],
+            ),
+            Row(f"{kind}: largest difference in log", [found.difference], digits=7),
         ]
     sizes = "; ".join(
         f"{config.kind} hidden {config.model.hidden_size}" for config in options.configs

@@ -1,8 +1,14 @@
 """Figures of a benchmark: medians with their range, as a plain table and as JSON."""
 
+from __future__ import annotations
+
+import json
 import statistics
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tabulate import tabulate
 
 LABEL_WIDTH = 58
 
@@ -18,12 +24,26 @@ class Row(NamedTuple):
     digits: int = 2
 
     def text(self) -> str:
-        median = f"{statistics.median(self.values):,.{self.digits}f}"
-        value = f"{median} {self.unit}".rstrip()
-        if len(self.values) > 1:
-            low, high = (f"{each(self.values):,.{self.digits}f}" for each in (min, max))
-            value = f"{value} ({low} to {high})"
-        return f"  {self.label:<{LABEL_WIDTH}} {value}"
+        return f"  {self.label:<{LABEL_WIDTH}} {show(self.to_dict())}"
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "median": statistics.median(self.values),
+            "min": min(self.values),
+            "max": max(self.values),
+            "unit": self.unit,
+            "digits": self.digits,
+            "values": list(self.values),
+        }
+
+
+def show(figure: Mapping[str, Any], *, unit: bool = True, interval: bool = True) -> str:
+    """Return the median of a figure, its unit, and in brackets the range of several values."""
+    median, low, high = (
+        f"{figure[name]:,.{figure['digits']}f}" for name in ("median", "min", "max")
+    )
+    text = f"{median} {figure['unit']}".rstrip() if unit else median
+    return f"{text} ({low} to {high})" if interval and len(figure["values"]) > 1 else text
 
 
 class Report(NamedTuple):
@@ -31,26 +51,61 @@ class Report(NamedTuple):
     # What was measured, in one line.
     what: str
     rows: Sequence[Row]
+    # Rows that are missing, and why: a sentence each.
+    left_out: Sequence[str] = ()
 
     def text(self) -> str:
-        """Return a table: a line a figure, with median and range."""
-        return "\n".join([f"{self.part}: {self.what}", *(row.text() for row in self.rows)])
+        """Return a table: a line for each figure, with median and range."""
+        left_out = (f"  {sentence}" for sentence in self.left_out)
+        rows = (row.text() for row in self.rows)
+        return "\n".join([f"{self.part}: {self.what}", *rows, *left_out])
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         return {
             "part": self.part,
             "what": self.what,
-            "figures": {
-                row.label: {
-                    "median": statistics.median(row.values),
-                    "min": min(row.values),
-                    "max": max(row.values),
-                    "unit": row.unit,
-                    "values": list(row.values),
-                }
-                for row in self.rows
-            },
+            "figures": {row.label: row.to_dict() for row in self.rows},
+            "left_out": list(self.left_out),
         }
+
+
+class Book:
+    """All reports of one machine, in a JSON file and as a Markdown table beside it.
+
+    A file that exists is added to: a part that is measured again replaces the earlier one.
+    """
+
+    def __init__(self, path: Path | None, machine: Mapping[str, str]) -> None:
+        self._path = path
+        self.content: dict[str, Any] = {"machine": dict(machine), "reports": []}
+        if path is not None and path.is_file():
+            self.content = json.loads(path.read_text(encoding="utf-8"))
+            for name in ("cpu", "cores"):
+                if (before := self.content["machine"][name]) != machine[name]:
+                    raise ValueError(f"{path}: the {name} was {before}, and is {machine[name]} now")
+
+    def add(self, report: Report, **more: object) -> None:
+        reports = [each for each in self.content["reports"] if each["part"] != report.part]
+        self.content["reports"] = [*reports, {**report.to_dict(), **more}]
+        if self._path is not None:
+            text = json.dumps(self.content, indent=1, ensure_ascii=False)
+            self._path.write_text(text + "\n", encoding="utf-8")
+            self._path.with_suffix(".md").write_text(self.markdown(), encoding="utf-8")
+
+    def markdown(self) -> str:
+        lines = [f"- {name}: {value}" for name, value in self.content["machine"].items()]
+        table = []
+        for report in self.content["reports"]:
+            part = report["part"]
+            lines += [f"- {part}: `{report.get('command')}` ({report['what']})"]
+            lines += [f"- {part}: {sentence}" for sentence in report["left_out"]]
+            table += [
+                (part, label.strip(), show(figure, unit=False), figure["unit"])
+                for label, figure in report["figures"].items()
+            ]
+        header = ("part", "figure", "median (range)", "unit")
+        rows = tabulate(table, header, "github", disable_numparse=True)
+        return "\n".join(["# Benchmarks", "", *lines, "", rows, ""])
 
 
 def quotients(over: Sequence[float], under: Sequence[float]) -> list[float]:

@@ -1,9 +1,5 @@
 """The embedded search and Moses as whole programs, one process and thread each, in turns."""
 
-import json
-import os
-import subprocess
-import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -12,7 +8,7 @@ from pathlib import Path
 from statistics import mean
 from typing import NamedTuple
 
-from tests.benchmarks import peak_memory
+from tests.benchmarks.commands import PHRASESCORE, Cost, measure_command
 from tests.benchmarks.results import Row, quotients
 from tuning.metrics import Bleu
 
@@ -29,14 +25,6 @@ class Task(NamedTuple):
     ini: Path
     sentences: Sequence[Words]
     references: Sequence[Words]
-
-
-class Cost(NamedTuple):
-    # Seconds, and seconds of the processor.
-    wall: float
-    cpu: float
-    # Bytes.
-    peak: float
 
 
 class Output(NamedTuple):
@@ -175,28 +163,18 @@ def _run(
         assert moses is not None
         command = [moses, "-f", str(ini), "-threads", "1", "-v", "0", "-output-hypo-score"]
     else:
-        command = [sys.executable, "-m", "phrasescore", "decode", "-", "--config", str(ini)]
+        command = [*PHRASESCORE, "decode", "-", "--config", str(ini)]
         command += ["--nbest", str(nbest), "1", "--processes", "1", "--threads", "1", "--quiet"]
-    done = subprocess.run(
-        [sys.executable, str(peak_memory.__file__), *command],
-        input="".join(" ".join(words) + "\n" for words in sentences),
-        cwd=ini.parent,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(f"{engine} failed: {done.stderr[-500:]}")
-    lines = done.stdout.split("\n")[:-1]
-    found = json.loads(lines.pop())
+    text = "".join(" ".join(words) + "\n" for words in sentences)
+    cost, output = measure_command(command, ini.parent, text, OMP_NUM_THREADS="1")
     read = parse_scored if engine == "moses" else parse_nbest
+    lines = output.split("\n")
     if engine != "moses":
         lines = nbest.read_text(encoding="utf-8").split("\n")[:-1]
     outputs = [read(line) for line in lines]
     if len(outputs) != len(sentences):
         raise RuntimeError(f"{engine}: {len(outputs)} translations of {len(sentences)} sentences")
-    return Cost(found["seconds"], found["cpu"], found["bytes"]), outputs
+    return cost, outputs
 
 
 def parse_scored(line: str) -> Output:

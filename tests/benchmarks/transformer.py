@@ -65,7 +65,7 @@ class TransformerOptions:
 
 
 def measure_transformer(options: TransformerOptions) -> Report:
-    checkpoint = load_checkpoint(options.model) if options.model else _start(options)
+    checkpoint = load_checkpoint(options.model) if options.model else random_transformer(options)
     with tempfile.TemporaryDirectory() as name, torch_threads(1):
         rows = [*_measure_scoring(options, checkpoint, Path(name))]
         rows += _measure_training(options, checkpoint, Path(name))
@@ -79,7 +79,7 @@ def measure_transformer(options: TransformerOptions) -> Report:
     return Report("transformer", what, rows)
 
 
-def _start(options: TransformerOptions) -> Checkpoint:
+def random_transformer(options: TransformerOptions) -> Checkpoint:
     size = options.config.vocabulary.subwords
     sizes = (f"vocabulary.{side}_size={size}" for side in ("source", "target"))
     config = options.config.override(["vocabulary.subwords=0", *sizes])
@@ -207,8 +207,7 @@ def _measure_training(
         label = f"training, softmax {softmax}"
         yield Row(f"{label}: torch.nn.Transformer", times.plain, "words/s", 0)
         yield Row(f"{label}: phrasescore", times.ours, "words/s", 0)
-        target = " (target 1.5)" if softmax == "sampled" else ""
-        yield Row(f"  phrasescore / torch{target}", quotients(times.ours, times.plain))
+        yield Row(f"{label}: phrasescore / torch", quotients(times.ours, times.plain))
 
 
 def _plain_steps(
@@ -328,11 +327,12 @@ def _measure_scoring(
     ):
         speed = quotients([count] * options.scoring_turns, seconds[who])
         yield Row(label, speed, "hypotheses/s", 0)
-    for label, who in (("distinct (target 1.5)", "distinct"), ("lines (target 10)", "lines")):
-        yield Row(f"  phrasescore / CTranslate2, {label}", quotients(seconds[who], seconds["ours"]))
-    yield Row("  CTranslate2's best number of pairs in a batch", [size], digits=0)
+    for who in ("distinct", "lines"):
+        ratio = quotients(seconds[who], seconds["ours"])
+        yield Row(f"scores: phrasescore / CTranslate2, {who}", ratio)
+    yield Row("scores: CTranslate2's best number of pairs in a batch", [size], digits=0)
     difference = float(np.abs(np.subtract(found, wanted)).max())
-    yield Row("  largest difference in log (target 1e-4)", [difference], digits=7)
+    yield Row("scores: largest difference in log", [difference], digits=7)
 
 
 class _Foreign:

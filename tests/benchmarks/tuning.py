@@ -1,10 +1,9 @@
-"""Tuning: phrasescore's MERT against Moses' own ``mert``, on what Moses' extractor wrote."""
+"""Tuning: MERT and MIRA against Moses' ``mert`` and ``kbmira``, on what Moses' extractor wrote."""
 
 from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 import time
@@ -22,7 +21,7 @@ from tests.random_pools import random_pool
 from tuning.methods import Tuned, load_method
 from tuning.metrics import CorpusBleu
 from tuning.pool import Pool
-from tuning.settings import TuneSettings
+from tuning.settings import MethodName, TuneSettings
 
 # The pool that is made up where there is no real one: about as many lists as a decoder makes of a
 # small tuning set.
@@ -49,8 +48,11 @@ class TuningOptions:
     # Random starts, of both sides.
     starts: int
     threads: int
-    # Whether to run Moses' mert, too, if it is on the PATH: it takes minutes a seed.
-    moses: bool
+    # Moses' programs, each of which takes minutes a seed; None: not measured.
+    mert: str | None = None
+    kbmira: str | None = None
+    # The first ones of the files, or all.
+    lists: int | None = None
     # Features and scores of another set, with the same features: both sides' weights are tried
     # there.
     test: tuple[str, str] | None = None
@@ -108,66 +110,110 @@ def measure_tuning(options: TuningOptions) -> Report:
     Both read the same plain files and start from the same weights, with as many random starts; a
     time is from the files to the weights, for both.
     """
-    tool = shutil.which("mert") if options.moses else None
-    ours, theirs = _Found(), _Found()
+    mert, mira = _Sides("mert", options.mert), _Sides("mira", options.kbmira)
     test = None if options.test is None else read_extracted(*([path] for path in options.test))
     with tempfile.TemporaryDirectory() as name:
-        files = _plain_files(Path(name), options.files)
+        files = _plain_files(Path(name), options.files, options.lists)
         start = read_start(files.start)
-        # Compiled before anything is timed.
-        _tune(read_extracted([files.features], [files.scores]).subset([0, 1]), start, 0, options)
+        few = read_extracted([files.features], [files.scores]).subset([0, 1])
+        for sides in (mert, mira):
+            _tune(sides.method, few, start, 0, options)  # compiled before anything is timed
         for seed in range(1, options.seeds + 1):
-            began = Clock.now()
-            pool = read_extracted([files.features], [files.scores])
-            found = _tune(pool, start, seed, options)
-            ours.add(began, found.score, found.weights, test)
-            if tool is not None:
+            for sides in (mert, mira):
                 began = Clock.now()
-                bleu, weights = _run_mert(tool, Path(name), files, seed, options)
-                theirs.add(began, bleu, weights, test)
-    rows = ours.rows("phrasescore") + theirs.rows("Moses' mert")
-    if tool is not None:
-        better = np.array(ours.bleu) - np.array(theirs.bleu)
-        rows.append(Row("times as fast", quotients(theirs.seconds, ours.seconds)))
-        rows.append(Row("times as fast, of the processor", quotients(theirs.cpu, ours.cpu)))
-        rows.append(Row("BLEU above Moses'", better.tolist()))
+                pool = read_extracted([files.features], [files.scores])
+                found = _tune(sides.method, pool, start, seed, options)
+                sides.ours.add(began, found.score, found.weights, test)
+                if sides.tool is not None:
+                    run = _run_mert if sides is mert else _run_kbmira
+                    began = Clock.now()
+                    weights = run(sides.tool, Path(name), files, seed, options)
+                    sides.theirs.add(began, pool.score(CorpusBleu(), weights), weights, test)
     what = (
         f"{len(pool.stats)} distinct hypotheses of {pool.num_segments} sentences,"
         f" {pool.num_features} features, {options.starts} random starts,"
         f" {options.threads} threads, {options.seeds} seeds"
     )
-    return Report("tuning", what, rows)
+    rows = [row for sides in (mert, mira) for row in sides.rows()]
+    rows.append(Row("sentences", [pool.num_segments], digits=0))
+    rows.append(Row("distinct hypotheses", [len(pool.stats)], digits=0))
+    left_out = [
+        f"Moses' {name} was not run: no such program in --moses-bin or on the PATH"
+        for name, sides in (("mert", mert), ("kbmira", mira))
+        if sides.tool is None
+    ]
+    return Report("tuning", what, rows, left_out)
 
 
-def _tune(pool: Pool, start: np.ndarray, seed: int, options: TuningOptions) -> Tuned:
+class _Sides:
+    """A method, and Moses' program for it."""
+
+    def __init__(self, method: MethodName, tool: str | None) -> None:
+        self.method, self.tool = method, tool
+        self.ours, self.theirs = _Found(), _Found()
+
+    def rows(self) -> list[Row]:
+        ours, theirs = self.ours, self.theirs
+        name = "mert" if self.method == "mert" else "kbmira"
+        rows = ours.rows(f"tune, {self.method}") + theirs.rows(f"Moses' {name}")
+        if self.tool is not None:
+            better = (np.array(ours.bleu) - np.array(theirs.bleu)).tolist()
+            rows += [
+                Row(f"{self.method}: times as fast", quotients(theirs.seconds, ours.seconds)),
+                Row(
+                    f"{self.method}: times as fast, of the processor",
+                    quotients(theirs.cpu, ours.cpu),
+                ),
+                Row(f"{self.method}: BLEU above Moses'", better),
+            ]
+        return rows
+
+
+def _tune(
+    method: MethodName, pool: Pool, start: np.ndarray, seed: int, options: TuningOptions
+) -> Tuned:
     settings = TuneSettings(starts=options.starts, threads=options.threads)
-    return load_method("mert")(pool, CorpusBleu(), start, settings, seed=seed)
+    return load_method(method)(pool, CorpusBleu(), start, settings, seed=seed)
 
 
 def _run_mert(
     tool: str, folder: Path, files: Extracted, seed: int, options: TuningOptions
-) -> tuple[float, np.ndarray]:
-    """Run mert as mert-moses.pl does; return the BLEU, 0 to 1, and weights that it calls best."""
+) -> np.ndarray:
+    """Run mert as mert-moses.pl does; return the weights that it calls best."""
     command = [tool, "-d", str(len(read_start(files.start))), "--sctype", "BLEU"]
     command += ["--scconfig", "case:true", "-n", str(options.starts), "-r", str(seed)]
     command += ["--threads", str(options.threads), "--ifile", files.start]
     command += ["--ffile", files.features, "--scfile", files.scores]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    found = re.search(r"Best point: .* => ([0-9.e-]+)", done.stderr + done.stdout)
-    if found is None:
-        raise RuntimeError(f"mert names no best point: {done.stderr[-300:]}")
+    subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
     weights = (folder / "weights.txt").read_text(encoding="ascii").split()
-    return float(found[1]), np.array([float(weight) for weight in weights])
+    return np.array([float(weight) for weight in weights])
 
 
-def _plain_files(folder: Path, files: Extracted | None) -> Extracted:
-    """Return uncompressed files: neither side is timed at unpacking."""
+def _run_kbmira(
+    tool: str, folder: Path, files: Extracted, seed: int, _options: TuningOptions
+) -> np.ndarray:
+    """Run kbmira as mert-moses.pl does; return its weights."""
+    output = folder / "weights"
+    command = [tool, "-J", "60", "-r", str(seed), "--dense-init", files.start, "-o", str(output)]
+    command += ["--ffile", files.features, "--scfile", files.scores]
+    subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
+    lines = re.findall(r"^F\d+ (\S+)$", output.read_text(encoding="ascii"), re.MULTILINE)
+    return np.array([float(weight) for weight in lines])
+
+
+def _plain_files(folder: Path, files: Extracted | None, lists: int | None) -> Extracted:
+    """Return uncompressed files with the first lists: neither side is timed at unpacking."""
     if files is None:
         return write_made_up(folder)
     features, scores = folder / "features.dat", folder / "scores.dat"
     for path, target in ((files.features, features), (files.scores, scores)):
+        left = -1 if lists is None else lists
         with xopen(path, "rb") as source, target.open("wb") as copy:
-            shutil.copyfileobj(source, copy)
+            for line in source:
+                copy.write(line)
+                left -= b"_END_" in line
+                if left == 0:
+                    break
     return Extracted(str(features), str(scores), str(Path(files.start).resolve()))
 
 

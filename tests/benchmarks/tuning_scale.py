@@ -51,7 +51,8 @@ class ScaleOptions:
 
 def measure_tuning_scale(options: ScaleOptions) -> Report:
     real, start = _material(options.files)
-    rows = []
+    rows = [Row("sentences", [options.sentences], digits=0)]
+    rows.append(Row("hypotheses of each", [options.hypotheses], digits=0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for num_features, methods in SIZES:

@@ -63,7 +63,7 @@ def test_thousands_of_random_lists_have_the_envelopes_of_brute_force() -> None:
                 check_segment(found, segment, lines, rows)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(st.lists(st.tuples(st.integers(-4, 4), st.integers(-4, 4)), min_size=1, max_size=150))
 def test_lines_of_whole_numbers_have_exact_breakpoints(lines: list[tuple[int, int]]) -> None:
     rows, begins = envelope_of([(float(slope), float(high)) for slope, high in lines])

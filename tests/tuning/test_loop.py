@@ -287,19 +287,23 @@ def share_of_right(weight: float) -> float:
 
 
 class Cliff:
-    """A decoder whose translations get better, and then much worse, as the weight of B grows."""
+    """A decoder whose translations get better, and then much worse, as the weight of B grows.
 
-    def __init__(self, *, falls_in_trials: bool = True) -> None:
+    :param in_trials: the share of segments that are right in trials, if it is another.
+    """
+
+    def __init__(self, in_trials: float | None = None) -> None:
         self.decoded: list[tuple[float, int]] = []
-        self.falls_in_trials = falls_in_trials
+        self.in_trials = in_trials
 
     def __call__(
         self, number: int, weights: Weights, segments: Sequence[int] | None = None
     ) -> Pool:
         chosen = range(SEGMENTS) if segments is None else segments
         self.decoded.append((weights["B"][0], len(chosen)))
-        is_trial = segments is not None and not self.falls_in_trials
-        right = 0.8 if is_trial else share_of_right(weights["B"][0])
+        right = share_of_right(weights["B"][0])
+        if segments is not None and self.in_trials is not None:
+            right = self.in_trials
         # Every number of rounds has hypotheses of its own; the second one is always right.
         return make_pool(
             [
@@ -332,8 +336,14 @@ def test_a_step_that_loses_much_on_some_sentences_is_halved() -> None:
     )
 
 
+def test_a_step_that_loses_one_point_on_some_sentences_is_taken() -> None:
+    decoder = Cliff(in_trials=0.69)
+    run_cliff(decoder, 2)
+    assert decoder.decoded == [(0.0, 300), (1.0, 100), (1.0, 300)]
+
+
 def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter() -> None:
-    decoder = Cliff(falls_in_trials=False)
+    decoder = Cliff(in_trials=0.8)
     result, lines = run_cliff(decoder, 3)
     whole = [weight for weight, count in decoder.decoded if count == 300]
     assert whole == [0.0, 1.0, 0.5]
@@ -347,7 +357,7 @@ def test_a_round_that_is_much_worse_is_not_pooled_and_the_next_step_is_shorter()
 
 
 def test_the_step_that_fell_is_not_taken_again() -> None:
-    decoder = Cliff(falls_in_trials=False)
+    decoder = Cliff(in_trials=0.8)
     result, _ = run_cliff(decoder, 9)
     best, falls = 0.0, 0
     for done in result.rounds:

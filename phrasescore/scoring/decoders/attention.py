@@ -64,8 +64,7 @@ class AttentionDecoder(TreeDecoder):
         self._annotation = products.prepare(align.annotation.weight.t())
         self._annotation_bias = products.place(align.annotation.bias)
         self._energy = products.place(align.energy)
-        state_weight = torch.cat([align.state.weight, decoder.gates_weight()])
-        self._state = products.prepare(state_weight.t())
+        self._state = products.prepare(torch.cat([align.state.weight, decoder.gates_weight()]).t())
         self._candidate = products.prepare(decoder.recurrent_candidate.weight.t())
         # The additional row is for y_0, whose embedding is the zero vector.
         self._start_word = len(network.target_embedding)

@@ -88,8 +88,7 @@ class GatedDecoder(TreeDecoder):
         outer = take("readout context, with bias", *readout.shape)
         torch.add(readout, self._readout_bias, out=outer)
         state = GatedState(states, products.round("rounded", states), 0, context, outer)
-        step = TreeStep.first(len(sources), self._start_word, products.device)
-        return self.advance(state, step)
+        return self.advance(state, TreeStep.first(len(sources), self._start_word, products.device))
 
     def advance(self, state: GatedState, step: TreeStep) -> tuple[GatedState, Tensor]:
         """Return the states of the nodes in a level, and their G_r s, ``(nodes, rank)``."""

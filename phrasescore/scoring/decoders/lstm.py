@@ -121,8 +121,7 @@ class _Stack:
                 products.workspace.take(f"{name} {number} {after.depth % 2}", len(words), self.size)
                 for name in ("hidden", "cell")
             )
-            old = state.cell[number]
-            lstm_cell(recurrent, step, below, places, layer.bias, old, hidden, cell)
+            lstm_cell(recurrent, step, below, places, layer.bias, state.cell[number], hidden, cell)
             after.hidden.append(hidden)
             after.cell.append(cell)
         return after

@@ -125,13 +125,12 @@ class TransformerDecoder(TreeDecoder):
     def start(self, encoded: Encoded, sources: Tensor) -> tuple[SearchState, Tensor]:
         device, count = self._products.device, max(_FIRST_NODES, len(sources))
         encoded = encoded._replace(places=encoded.places.of_pairs(sources))
-        nothing = sources[:0]
         state = SearchState(
             encoded,
             [torch.empty(count, 2 * self._size, device=device) for _ in self._decoder],
             torch.empty(count, dtype=torch.int64, device=device),
             count=0,
-            level=nothing,
+            level=sources[:0],
             depth=-1,
             weights=self._words[:0],
         )
@@ -163,7 +162,6 @@ class TransformerDecoder(TreeDecoder):
         for number, layer in enumerate(self._decoder):
             memory = state.memories[number]
             memory[new] = self._memory(layer, rows)
-            is_last = number + 1 == len(self._decoder)
             rows = self._advance(
                 number,
                 rows,
@@ -174,7 +172,7 @@ class TransformerDecoder(TreeDecoder):
                 state.encoded,
                 places,
                 slice(None),
-                state.weights if is_last else None,
+                state.weights if number + 1 == len(self._decoder) else None,
             )
         return state, self._decoder_norm(rows)
 

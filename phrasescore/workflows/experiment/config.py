@@ -39,15 +39,8 @@ from tuning.settings import METHODS, METRICS
 _logger = logging.getLogger(__name__)
 
 PREVIOUS = "previous"
-RESERVED = (
-    "name",
-    "rounds",
-    "remarks",
-    "outputs",
-    "reports",
-    "features",
-    "system",
-)  # in table.toml, texts are keys next to these
+# The keys of a row in table.toml, in which texts are keys, too.
+RESERVED = ("name", "rounds", "remarks", "outputs", "reports", "features", "system")
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 
 
@@ -173,8 +166,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         problem = f"expected the source and the target side, got {len(data.train)} files"
         raise whole.table("data").error("train", problem)
     if not data.test:
-        problem = "is missing: expected a table [data.test.NAME]"
-        raise whole.table("data").error("test", problem)
+        raise whole.table("data").error("test", "is missing: expected a table [data.test.NAME]")
     if engine.decoder == "moses" and engine.moses_bin is None:
         problem = "is missing: expected the folder with Moses' binaries"
         raise whole.table("engine").error("moses_bin", problem)

@@ -94,9 +94,7 @@ def init_experiment(
     texts: dict[str, Text] = {
         name: (Path(source), *map(Path, find_references(others)))
         for name, (source, *others) in zip(
-            ("train", "dev", *(f"test.{name}" for name in names)),
-            (train, dev, *tests),
-            strict=True,
+            ("train", "dev", *(f"test.{name}" for name in names)), (train, dev, *tests), strict=True
         )
     }
     for file in (Path(moses_ini), *(file for text in texts.values() for file in text)):

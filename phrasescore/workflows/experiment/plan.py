@@ -185,11 +185,10 @@ class _Planner(Preparation):
         if nbest is not None:
             size = run.system.nbest_size or engine.nbest_size
             words += ["--nbest", str(nbest), str(size), "--distinct"]
-        inputs = (*self._decode_inputs(run), text.source, run.weights)
         return Step(
             _step_name("decode", text.name, run),
             (*words, *options(output=output)),
-            inputs,
+            (*self._decode_inputs(run), text.source, run.weights),
             (output,) if nbest is None else (output, nbest),
             cores=self._cores(run),
         )

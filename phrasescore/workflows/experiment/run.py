@@ -18,6 +18,7 @@ from pathlib import Path
 
 import msgspec
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.progress import Meter, ProgressCallback, format_duration
@@ -57,9 +58,7 @@ class PlannedStep:
     is_done: bool
 
 
-def plan_experiment(
-    config: str | os.PathLike[str], folder: str | os.PathLike[str]
-) -> list[PlannedStep]:
+def plan_experiment(config: StrPath, folder: StrPath) -> list[PlannedStep]:
     """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
@@ -73,8 +72,8 @@ def plan_experiment(
 
 
 def run_experiment(
-    config: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
+    config: StrPath,
+    folder: StrPath,
     *,
     jobs: int | None = None,
     command: str = "",
@@ -151,7 +150,7 @@ def collect_table(
 
 
 def _prepare(
-    config: str | os.PathLike[str], folder: str | os.PathLike[str], *, only_shown: bool
+    config: StrPath, folder: StrPath, *, only_shown: bool
 ) -> tuple[Experiment, Plan, Path]:
     if not os.fspath(folder):
         raise ArgumentError("--output: expected the name of a folder, found ''")

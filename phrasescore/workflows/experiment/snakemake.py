@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.io.folders import locked
 from phrasescore.io.output import check_files, open_output
@@ -20,8 +21,13 @@ from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan, unique_names
 from phrasescore.workflows.experiment.run import LOGS, collect_table, run_steps
-from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
-from phrasescore.workflows.experiment.table import TABLE_FILES, ExperimentTable, write_table
+from phrasescore.workflows.experiment.steps import (
+    TABLE_FILES,
+    Step,
+    StepStates,
+    check_experiment_folder,
+)
+from phrasescore.workflows.experiment.table import ExperimentTable, write_table
 
 STEPS = "steps"
 TABLE = "table"  # the rule of the table; steps' names have a verb and a name
@@ -44,9 +50,7 @@ localrules: {table}
 _logger = logging.getLogger(__name__)
 
 
-def export_experiment(
-    config: str | os.PathLike[str], output: str | os.PathLike[str], folder: str | os.PathLike[str]
-) -> None:
+def export_experiment(config: StrPath, output: StrPath, folder: StrPath) -> None:
     """Write an experiment as a Snakefile whose first rule makes the table of `run_experiment`.
 
     Nothing runs, and nothing else is written. docs/experiment.md describes how to run the file
@@ -75,13 +79,7 @@ def export_experiment(
     _logger.info("%s has %d steps and their table", output, len(plan.steps))
 
 
-def run_step(
-    config: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
-    step: str,
-    *,
-    command: str = "",
-) -> None:
+def run_step(config: StrPath, folder: StrPath, step: str, *, command: str = "") -> None:
     """Run one step of an exported experiment, as its rule does.
 
     The same call resumes a step that was killed.
@@ -103,11 +101,10 @@ def run_step(
     with locked(work) as lock:
         states = StepStates(work, plan.written)
         states.write_files()
-        logs = absolute / LOGS
-        run_steps([known[step]], states, logs, 1, _logger.info, lambda *_: None, (lock,))
+        run_steps([known[step]], states, absolute / LOGS, 1, _logger.info, lambda *_: None, (lock,))
 
 
-def _read(config: str | os.PathLike[str], folder: Path) -> tuple[Experiment, Plan]:
+def _read(config: StrPath, folder: Path) -> tuple[Experiment, Plan]:
     wanted = read_experiment(os.fspath(config))
     return wanted, build_plan(wanted, folder)
 

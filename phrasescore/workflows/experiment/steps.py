@@ -25,6 +25,7 @@ from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
 
 STATE = "steps.json"
+TABLE_FILES = ("table.txt", "table.toml")
 
 
 @dataclass(frozen=True, eq=False)

@@ -24,10 +24,10 @@ from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.rows import Run
+from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report
 from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
 
-TABLE_FILES = ("table.txt", "table.toml")
 REPORT = "report"  # the folder of the page
 _QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning", "steps")
 _MEAN = "the mean over the replicas ± their standard deviation"
@@ -53,11 +53,6 @@ class SystemRow:
     outputs: Mapping[str, Sequence[Path]] = field(default_factory=dict)
     reports: Sequence[Path] = ()
     features: str = ""  # what it adds to the baseline
-
-    @property
-    def shown_name(self) -> str:
-        """The name, with an asterisk if there are remarks."""
-        return f"{self.name} *" if self.remarks else self.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,18 +197,14 @@ def write_table(
 
 def to_text(table: ExperimentTable) -> str:
     """Return the table as text, one line per row."""
-    rows = [
-        [row.shown_name, *map(_cell_text, _cells(table, row)), row.rounds] for row in table.rows
-    ]
-    for index, row in enumerate(rows):
-        row.append("best" if index == table.best else "")
+    rows = []
+    for index, row in enumerate(table.rows):
+        name = f"{row.name} *" if row.remarks else row.name
+        cells = (_cell_text(row.cells.get(text.name)) for text in table.texts)
+        rows.append([name, *cells, row.rounds, "best" if index == table.best else ""])
     heads = ["", *(text.name for text in table.texts), "rounds", ""]
     best = [] if table.best is None else [f"best: the highest figure on {table.texts[0].name}."]
     return "\n".join([*text_table([heads, *rows], "l"), "", *best, *table.notes]) + "\n"
-
-
-def _cells(table: ExperimentTable, row: SystemRow) -> Iterator[SystemScore | None]:
-    return (row.cells.get(text.name) for text in table.texts)
 
 
 def _cell_text(cell: SystemScore | None) -> str:
@@ -235,17 +226,15 @@ def to_toml(table: ExperimentTable, folder: Path) -> str:
         lines.append(_pair("references", list(map(str, text.references))))
         lines += ["tuned = true"] if number == 0 else []
     for row in table.rows:
-        lines += ["", "[[row]]", _pair("name", row.name)]
-        if row.rounds:
-            lines.append(_pair("rounds", row.rounds.split(", ")))
-        if row.remarks:
-            lines.append(_pair("remarks", row.remarks))
-        if row.features:
-            lines.append(_pair("features", row.features))
-        if row.system:
-            lines += [_pair("system", path) for path in _relative([Path(row.system)], folder)]
-        if row.reports:
-            lines.append(_pair("reports", _relative(row.reports, folder)))
+        values = {
+            "name": row.name,
+            "rounds": row.rounds and row.rounds.split(", "),
+            "remarks": row.remarks,
+            "features": row.features,
+            "system": row.system and os.path.relpath(row.system, folder),
+            "reports": _relative(row.reports, folder),
+        }
+        lines += ["", "[[row]]", *(_pair(*value) for value in values.items() if value[1])]
         for name, paths in row.outputs.items():
             lines.append(f"outputs.{_pair(_text(name), _relative(paths, folder))}")
         for name, cell in row.cells.items():

@@ -17,16 +17,12 @@ from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
 from phrasescore.report.blocks import PLOTTED, Fact, Report, Section
 from phrasescore.report.page import check_folder, link_to, write_report
+from phrasescore.report.systems import join_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
-from phrasescore.workflows.report.inputs import (
-    NamedModel,
-    ReportFiles,
-    ReportInputs,
-    read_inputs,
-)
+from phrasescore.workflows.report.inputs import NamedModel, ReportFiles, ReportInputs, read_inputs
 from phrasescore.workflows.report.sections import (
     SECTION_PLANS,
     SHOWS_SENTENCES,
@@ -127,8 +123,7 @@ def _find_date() -> str:
     try:
         date = datetime.fromtimestamp(int(seconds), UTC)
     except (ValueError, OverflowError, OSError) as error:
-        problem = f"{_DATE}: expected seconds since 1970, got {seconds!r}"
-        raise ArgumentError(problem) from error
+        raise ArgumentError(f"{_DATE}: expected seconds since 1970, got {seconds!r}") from error
     return f"{date:%Y-%m-%d %H:%M} UTC"
 
 
@@ -145,7 +140,7 @@ def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tupl
     for key, names in missing.items():
         notes: Sequence[str] = []
         if names:
-            reasons: Sequence[str] = [f"needs {_join(names)}"]
+            reasons: Sequence[str] = [f"needs {join_names(names)}"]
         elif SECTION_PLANS[key].is_map and not _is_installed(*_EXTRA):
             reasons = [_cure("this section")]
         else:
@@ -189,9 +184,11 @@ def _opening(inputs: ReportInputs) -> tuple[str, str]:
     """Return the title of the page, and the result in a sentence."""
     if found := read_results(inputs):
         texts = [text.name for text in found[0].tests]
-        return f"Translation of {_join(texts)}" if texts else "Translation", found[0].headline()
+        return f"Translation of {join_names(texts)}" if texts else "Translation", found[
+            0
+        ].headline()
     models = [model.name for model in inputs.models]
-    title = f"Report on {_join(models)}" if models else "phrasescore report"
+    title = f"Report on {join_names(models)}" if models else "phrasescore report"
     if inputs.tuning is not None:
         tuned = inputs.tuning
         return title, (
@@ -235,7 +232,7 @@ def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs
     if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
         raise _wrong_kind(key, (kind,), inputs)
     if names:
-        raise ArgumentError(f"{key} needs {_join(names)}")
+        raise ArgumentError(f"{key} needs {join_names(names)}")
 
 
 def _wrong_kind(name: str, properties: Sequence[str], inputs: ReportInputs) -> ModelError:
@@ -243,10 +240,6 @@ def _wrong_kind(name: str, properties: Sequence[str], inputs: ReportInputs) -> M
     models = [f"{name} ({model.config.kind})" for name, model in inputs.models]
     expected = f"expected a model of the kind {' or '.join(kinds)}"
     return ModelError(f"{name}: {expected}, found {', '.join(models) or 'none'}")
-
-
-def _join(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
 
 
 def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
@@ -257,8 +250,7 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
         yield file("phrase table", inputs.table, f"{choice.num_pairs:,} pairs; {long}")
-    paths = zip(inputs.models, inputs.files.models, strict=True)
-    for (name, model), path in paths:
+    for (name, model), path in zip(inputs.models, inputs.files.models, strict=True):
         if not model.config.network.reads_source:
             side = "target"
         else:

@@ -87,6 +87,14 @@ def _make_results(inputs: ReportInputs) -> MadeSection:
     return MadeSection(systems.results_section(read_results(inputs)))
 
 
+def _make_differences(inputs: ReportInputs) -> MadeSection:
+    section = difference_section(inputs.comparison)
+    # The results say that systems are equal: only who asks for the section needs to be told.
+    if section.blocks or "differences" not in inputs.settings.only:
+        return MadeSection(section)
+    return MadeSection(None, ["all systems have the same matches with the references"])
+
+
 def _make_groups(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
     breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
@@ -285,10 +293,7 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
 # Section key -> plan, in the order of `phrasescore.settings.evaluation.SECTIONS`.
 SECTION_PLANS = {
     "results": SectionPlan(_make_results, (_RESULTS,)),
-    "differences": SectionPlan(
-        lambda inputs: MadeSection(difference_section(inputs.comparison)),
-        (_TWO_SYSTEMS, "--references"),
-    ),
+    "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
     "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),
     "tuning": SectionPlan(_make_tuning, (_WEIGHTS,)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),

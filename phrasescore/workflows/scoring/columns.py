@@ -117,8 +117,7 @@ class FeatureLoader:
             from phrasescore.models.checkpoint import load_checkpoint
 
             models = [load_checkpoint(each.value) for each in columns if each.kind == "model"]
-        threads = callers(compute)
-        return cls(columns, tuple(models), device, compute.precision, threads, **options)
+        return cls(columns, tuple(models), device, compute.precision, callers(compute), **options)
 
     @property
     def checkpoints(self) -> "list[Checkpoint]":

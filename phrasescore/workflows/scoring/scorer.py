@@ -15,6 +15,7 @@ from phrasescore.devices import GPU_THREADS, torch_threads
 from phrasescore.engines import Pending, WorkerPool, open_pool, read_ahead
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features import BLOCK_SIZE, BlockScores, Feature
+from phrasescore.io.text import NumberedLines
 from phrasescore.kernels.phrases import join_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
@@ -35,16 +36,8 @@ _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
 _PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
 
 
-class InputPairs(Protocol):
+class InputPairs(NumberedLines, Protocol):
     """A block of input lines, and their pairs."""
-
-    @property
-    def before(self) -> int:
-        """Number of input lines before this block."""
-
-    @property
-    def num_lines(self) -> int:
-        """Number of lines in this block."""
 
     @property
     def block(self) -> PhraseBlock:

@@ -163,9 +163,8 @@ class SystemPipeline:
         decoded = task.decoded
         if decoded is None:
             assert self._translator is not None
-            request = self._request(task)
             decoded = self._translator.translate(
-                SentenceTask(task.number, task.sentence.tokens, {}, request)
+                SentenceTask(task.number, task.sentence.tokens, {}, self._request(task))
             )
         best = decoded.output.decode().removesuffix("\n")
         if not decoded.nbest:  # not needed, or no translation within the distortion limit

@@ -109,10 +109,9 @@ class SentenceTranslator(ABC):
 
     def _hypothesis(self, task: SentenceTask, found: Translation) -> bytes:
         assert task.nbest is not None
-        columns = zip(self._shown.items(), found.values, strict=True)
         features = [
             (name, kept)
-            for (name, shown), values in columns
+            for (name, shown), values in zip(self._shown.items(), found.values, strict=True)
             if (kept := list(itertools.compress(values, shown)))
         ]
         return format_hypothesis(
@@ -180,13 +179,12 @@ class StreamTranslator(SentenceTranslator):
 
     def _decoder_of(self, task: SentenceTask) -> StackDecoder:
         self._table = self._tables.options(task.words)
-        size = self._settings.buffer_size
         return StackDecoder(
             self._weighted,
             self._table,
             self._language_model,
             self._features(self._weights),
-            buffer_size=size,
+            buffer_size=self._settings.buffer_size,
         )
 
 

@@ -67,8 +67,8 @@ class TextConverter:
         if text != TextProcessing():
             truecaser = None if model is None else str(model)
             self._prepare = LineRules(path, source, text.lowercase, truecaser).load()
-        self._detokenize: Callable[[str], str] = _unchanged
-        self._detruecase: Callable[[str], str] = _unchanged
+        self._detokenize: Callable[[str], str] = str
+        self._detruecase: Callable[[str], str] = str
         if text.truecase_target is not None:
             self._detruecase = _load_detruecaser()
         if target is not None:
@@ -91,10 +91,6 @@ class TextConverter:
     def restore(self, translation: str) -> str:
         """Return a translation, words separated by spaces, as text."""
         return self._detokenize(self._detruecase(translation))
-
-
-def _unchanged(text: str) -> str:
-    return text
 
 
 def _load_detruecaser() -> Callable[[str], str]:

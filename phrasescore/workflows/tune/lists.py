@@ -125,9 +125,8 @@ def tune(
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
     else:
-        paths = find_references(references)
         metric, words = read_metric(
-            paths, metrics, settings.reference_length, optional_path(source)
+            find_references(references), metrics, settings.reference_length, optional_path(source)
         )
         reader = ListReader(metric, words)
         pool = reader.read_all(_paths(*lists), allow_missing=settings.allow_missing)
@@ -269,15 +268,9 @@ def _compare_methods(
     parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
 ) -> tuple[MethodRow, ...]:
     methods = {name: load_method(name) for name in sorted(METHODS)}
+    settings, report = optimiser.settings(pool.labels), optimiser.report
     found = validate(
-        methods,
-        pool,
-        metric,
-        start,
-        optimiser.settings(pool.labels),
-        num_folds=parts,
-        seed=seed,
-        report=optimiser.report,
+        methods, pool, metric, start, settings, num_folds=parts, seed=seed, report=report
     )
     start_score = pool.score(metric, start)
     scores = {"start": (start_score, start_score), **found}

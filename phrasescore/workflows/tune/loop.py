@@ -381,8 +381,7 @@ class _LoopRun:
         assert best is not None
         pool = reader.read(str(self.rounds.lists(best.number)), check=False)
         scores = pool.model_scores(weights_vector(best.weights.lists, pool.labels))
-        gains = sentence_scores(reader.metric, pool.stats)
-        return calibrated_scale(scores, gains, pool.starts)
+        return calibrated_scale(scores, sentence_scores(reader.metric, pool.stats), pool.starts)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

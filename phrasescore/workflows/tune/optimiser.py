@@ -230,8 +230,7 @@ class ListReader:
     def _compute(self) -> None:
         if self._waiting:
             segments, words = zip(*self._waiting, strict=True)
-            found = self.metric.statistics(words, segments)
-            self._stats = np.concatenate([self._stats, found])
+            self._stats = np.concatenate([self._stats, self.metric.statistics(words, segments)])
             self._waiting.clear()
 
 

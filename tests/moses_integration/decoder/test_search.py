@@ -47,7 +47,7 @@ def is_same(found: Translation, expected: Derivation) -> bool:
     return segments == expected.segments and found.score == pytest.approx(expected.score, abs=1e-5)
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2, 3, -1])
+@pytest.mark.parametrize("limit", [0, 2, -1])
 @pytest.mark.parametrize("sentence", SENTENCES)
 def test_without_limits_the_search_finds_the_best_of_all_derivations(
     small: SmallDecoder, sentence: str, limit: int

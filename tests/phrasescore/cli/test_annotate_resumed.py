@@ -4,19 +4,17 @@ import gzip
 import json
 import resource
 import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
-from tests.children import leashed
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
+from tests.forked import Forked, run_command
 from tests.random_tables import make_model, make_table
 
 # Small enough that a table of 2,007 lines is read and written in many steps.
@@ -26,15 +24,18 @@ SIZES = {
     "phrasescore.workflows.annotate.CHUNK_LINES": CHUNK,
     "phrasescore.workflows.scoring.scorer.BLOCK_SIZE": {"cpu": CHUNK},
 }
-PROGRAM = f"""
-import sys
-from pkgutil import resolve_name
-for name, size in {SIZES}.items():
-    module, _, constant = name.rpartition(".")
-    setattr(resolve_name(module), constant, size)
-from phrasescore.cli import main
-main(sys.argv[1:])
-"""
+
+
+def annotate_in_small_chunks(*arguments: str) -> None:
+    for name, size in SIZES.items():
+        module, _, constant = name.rpartition(".")
+        setattr(resolve_name(module), constant, size)
+    run_command("annotate", *arguments)
+
+
+def annotate_on_a_small_disk(limit: str, *arguments: str) -> None:
+    resource.setrlimit(resource.RLIMIT_FSIZE, (int(limit), int(limit)))
+    annotate_in_small_chunks(*arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -66,35 +67,28 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, ["annotate", *map(str, arguments)])
 
 
-def start(
-    *arguments: object, preexec_fn: Callable[[], None] | None = None
-) -> "subprocess.Popen[bytes]":
-    command = leashed([sys.executable, "-c", PROGRAM, "annotate", *map(str, arguments)])
-    pipe = subprocess.PIPE
-    return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=preexec_fn)
+def start(*arguments: object) -> Forked:
+    return Forked(annotate_in_small_chunks, *map(str, arguments))
 
 
-def finish(process: "subprocess.Popen[bytes]") -> tuple[int, bytes, str]:
-    stdout, stderr = process.communicate(timeout=120)
+def finish(process: Forked) -> tuple[int | None, bytes, str]:
+    stdout, stderr = process.communicate()
     return process.returncode, stdout, stderr.decode()
 
 
-def feed(process: "subprocess.Popen[bytes]", table: Path) -> None:
-    assert process.stdin is not None
+def feed(process: Forked, table: Path) -> None:
     process.stdin.write(b"".join(table.read_bytes().splitlines(keepends=True)[: 15 * CHUNK]))
     process.stdin.flush()
 
 
-def stop_in_the_middle(
-    process: "subprocess.Popen[bytes]", out: Path, table: Path, number: int
-) -> str:
+def stop_in_the_middle(process: Forked, out: Path, table: Path, number: int) -> str:
     """Feed some of the table, wait until some of it is written, and send a signal."""
     feed(process, table)
     journal = Path(f"{out}.part.json")
     deadline = time.monotonic() + 100
     while not journal.exists() or json.loads(journal.read_text())["lines"] < 3 * CHUNK:
         assert time.monotonic() < deadline
-        assert process.poll() is None, process.stderr and process.stderr.read()
+        assert process.poll() is None, process.stderr.read()
         time.sleep(0.02)
     process.send_signal(number)
     return finish(process)[2]
@@ -173,11 +167,9 @@ def test_a_full_disk_keeps_the_old_output_and_says_how_to_go_on(
     out.write_bytes(b"older")
     limit = len(whole) // 2
 
-    def limit_file_size() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-
     options = ["--model", model.path, "-o", out]
-    code, _, stderr = finish(start(long_table, *options, preexec_fn=limit_file_size))
+    arguments = map(str, (limit, long_table, *options))
+    code, _, stderr = finish(Forked(annotate_on_a_small_disk, *arguments))
     assert code == 1
     assert f"Error: {out}: cannot write: File too large" in stderr
     assert "Traceback" not in stderr
@@ -188,8 +180,6 @@ def test_a_full_disk_keeps_the_old_output_and_says_how_to_go_on(
 
 def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> None:
     with start(long_table, "--model", model.path) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
         process.stdout.readline()
         process.stdout.close()
         stderr = process.stderr.read().decode()

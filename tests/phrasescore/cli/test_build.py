@@ -4,8 +4,6 @@ import fcntl
 import gzip
 import os
 import shutil
-import subprocess
-import sys
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,8 +16,8 @@ from phrasescore.io.characters import split_characters
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
 from phrasescore.workflows.building import aligner, system
-from tests.children import leashed
 from tests.command_line import check_refusal, run, succeeded
+from tests.forked import Forked, run_command
 from tests.tiny_bitext import sentence_pairs
 
 PAIRS = sentence_pairs(60)
@@ -464,19 +462,19 @@ def test_a_foreign_work_folder_is_kept() -> None:
     assert Path("model.work/thesis").exists()
 
 
+def build_until_both_are_aligned(*arguments: str) -> None:
+    pytest.MonkeyPatch().setattr(system, "symmetrize", lambda *_: os.kill(os.getpid(), 9))
+    run_command(*arguments)
+
+
 def test_a_killed_run_goes_on(folder: Path) -> None:
     build()
     whole = contents("model")
     os.rename("model", "whole")
-    program = (
-        "import os, sys; from phrasescore.cli import main\n"
-        "from phrasescore.workflows.building import system\n"
-        "system.symmetrize = lambda *_: os.kill(os.getpid(), 9)\n"
-        "main(sys.argv[1:])"
-    )
     command = "build s t -o model --workers 2 --aligner fast-align"
-    killed = leashed([sys.executable, "-c", program, *command.split()])
-    assert subprocess.run(killed, stderr=subprocess.DEVNULL, cwd=folder).returncode == -9
+    killed = Forked(build_until_both_are_aligned, *command.split(), cwd=folder)
+    killed.communicate()
+    assert killed.returncode == -9
     assert not Path("model").exists()
     assert Path("model.work/temporary/forward").exists()
     build("--resume")

@@ -61,7 +61,7 @@ def test_a_model_that_cannot_be_estimated_is_refused_and_leaves_no_file(folder: 
     ("options", "problem"),
     [
         ("--order 0", "0 is not in the range 1<=x<=10"),
-        ("--prune x", "expected whole numbers separated by spaces, got 'x'"),
+        ("--prune x", "'--prune': expected whole numbers separated by spaces, got 'x'"),
         ("--prune -1", "--prune: expected at least 0, got -1"),
     ],
 )

@@ -1,6 +1,5 @@
 """What ends a command and what does not: signals, and a stderr that takes nothing."""
 
-import contextlib
 import os
 import shlex
 import signal
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.children import leashed
+from tests.forked import Forked, run_command
 
 COMMAND = [sys.executable, "-m", "phrasescore"]
 
@@ -29,17 +29,14 @@ def test_a_signal_ends_a_run_with_one_line(
     # A named pipe lets the test know that the command is in the middle of reading.
     pipe = tmp_path / "table"
     os.mkfifo(pipe)
-    with subprocess.Popen(
-        leashed([*COMMAND, "-q", "show", str(pipe)]), stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
+    with Forked(run_command, "-q", "show", str(pipe)) as process:
         with open(pipe, "wb") as table:  # returns when the command has opened it, too
             table.write(b"la ||| the ||| 1\n")
             table.flush()
             for _ in range(5):
                 # One that comes just before Python asks for more to read waits for what it gets.
                 process.send_signal(number)
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    process.wait(timeout=20)
+                if process.wait(20) is not None:
                     break
         stdout, stderr = process.communicate()
     assert (process.returncode, stdout, stderr) == (code, b"", f"phrasescore: {said}\n".encode())

@@ -16,7 +16,7 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore import __version__
-from phrasescore.cli import VerbGroup
+from phrasescore.cli import VerbGroup, main
 from phrasescore.errors import DataError
 from tests.command_line import check_refusal, run
 from tests.doubles import RandomModel
@@ -259,13 +259,8 @@ def test_show_measures_what_a_models_shortlists_cover(
 
 
 def test_show_reads_stdin(tiny_table: Path) -> None:
-    done = subprocess.run(
-        [*COMMAND, "-q", "show", "-", "--format", "json"],
-        input=tiny_table.read_bytes(),
-        capture_output=True,
-        check=True,
-    )
-    assert json.loads(done.stdout)["lines"] == 4
+    result = run("-q", "show", "-", "--format", "json", stdin=tiny_table.read_bytes())
+    assert json.loads(result.stdout)["lines"] == 4
 
 
 @pytest.mark.parametrize(
@@ -292,14 +287,11 @@ def test_show_reads_a_pipe_once(tmp_path: Path, content: str) -> None:
     plain.write_text(content)
     os.mkfifo(pipe)
     with subprocess.Popen(["cp", str(plain), str(pipe)]):
-        done = subprocess.run(
-            [*COMMAND, "-q", "show", str(pipe)], capture_output=True, text=True, timeout=60
-        )
+        done = run("-q", "show", pipe)
     if content == "bad\n":
-        assert (done.returncode, done.stdout) == (1, "")
-        assert done.stderr.startswith(f"Error: {pipe}:1: expected at least 3 fields")
+        check_refusal(done, f"Error: {pipe}:1: expected at least 3 fields")
     else:
-        assert (done.returncode, done.stderr) == (0, "")
+        assert (done.exit_code, done.stderr) == (0, "")
         assert "distinct sources      2\n" in done.stdout
         assert "targets per source    mean 1.50, median 1.5, max 2\n" in done.stdout
 
@@ -307,13 +299,9 @@ def test_show_reads_a_pipe_once(tmp_path: Path, content: str) -> None:
 def test_letters_that_a_locale_lacks_cost_no_report(tmp_path: Path) -> None:
     table = tmp_path / "table"
     table.write_text("œil ||| eye ||| 1\nœil ||| view ||| 1\n", "utf-8")
-    done = subprocess.run(
-        [*COMMAND, "-q", "show", str(table)],
-        capture_output=True,
-        env={**os.environ, "PYTHONIOENCODING": "latin-1"},
-    )
-    assert (done.returncode, done.stderr) == (0, b"")
-    assert b"max 2 (of '\\u0153il')" in done.stdout
+    done = CliRunner(charset="latin-1").invoke(main, ["-q", "show", str(table)])
+    assert (done.exit_code, done.stderr_bytes) == (0, b"")
+    assert b"max 2 (of '\\u0153il')" in done.stdout_bytes
 
 
 def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:

@@ -5,10 +5,9 @@ import importlib.util
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from click.testing import Result
@@ -18,9 +17,9 @@ from phrasescore.features import BlockScores
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import PhraseBlock
-from tests.children import leashed
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
+from tests.forked import Forked, run_command
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, rescore
 
 # Small enough that 12 lists of at most 30 different hypotheses are many blocks, groups and chunks.
@@ -30,16 +29,14 @@ SIZES = {
     "phrasescore.features.networks.SentenceScore.group_size": {"cpu": 8},
     "phrasescore.features.word_counts.TargetLength.group_size": {"cpu": 8},
 }
-PROGRAM = f"""
-import sys
-from pkgutil import resolve_name
-for name, size in {SIZES}.items():
-    module, _, constant = name.rpartition(".")
-    setattr(resolve_name(module), constant, size)
-from phrasescore.cli import main
-main(sys.argv[1:])
-"""
 COUNT, SIZE = 12, 30
+
+
+def rescore_in_small_pieces(*arguments: str) -> None:
+    for name, size in SIZES.items():
+        module, _, constant = name.rpartition(".")
+        setattr(resolve_name(module), constant, size)
+    run_command("rescore", *arguments)
 
 
 @pytest.fixture(autouse=True)
@@ -121,12 +118,8 @@ def test_a_worker_that_is_killed_costs_no_byte(
 
 def stop_in_the_middle(lists: Lists, out: Path, *options: str) -> None:
     """Kill a run that has eleven of the lists and waits for more, when four or more are written."""
-    arguments = ["rescore", "-", "--source", lists.source, *options, "-o", str(out)]
-    command = [sys.executable, "-c", PROGRAM, *arguments]
-    with subprocess.Popen(
-        leashed(command), stdin=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
+    arguments = ["-", "--source", lists.source, *options, "-o", str(out)]
+    with Forked(rescore_in_small_pieces, *arguments) as process:
         lines = Path(lists.path).read_bytes().splitlines(keepends=True)
         process.stdin.write(b"".join(lines[: 11 * SIZE]))
         process.stdin.flush()
@@ -134,7 +127,7 @@ def stop_in_the_middle(lists: Lists, out: Path, *options: str) -> None:
         deadline = time.monotonic() + 100
         while not journal.exists() or json.loads(journal.read_text())["lines"] < 4 * SIZE:
             assert time.monotonic() < deadline
-            assert process.poll() is None, process.stderr and process.stderr.read()
+            assert process.poll() is None, process.stderr.read()
             time.sleep(0.02)
         process.kill()
 

@@ -3,9 +3,8 @@
 import gzip
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,7 +13,9 @@ from phrasescore.cli import main
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.training.pair_store_writer import TableSpool
 from tests.command_line import check_refusal, run, succeeded
+from tests.forked import Forked, run_command
 
 RUN = [
     "--set=training.batch_size=5",
@@ -74,30 +75,39 @@ def test_an_encoder_decoder_learns_from_parallel_text_too_in_any_direction(
     assert "direction source-given-target-right-to-left" in shown
 
 
+# Programs that kill themselves by the signal that nothing can catch.
+
+
+def run_until_the_27th_batch(*arguments: str) -> None:
+    forward, calls = LstmNetwork.forward, []
+
+    def deadly(self: LstmNetwork, *batch: Any) -> Any:
+        calls.append(1)
+        if len(calls) == 27:  # in the middle of an update
+            os.kill(os.getpid(), signal.SIGKILL)
+        return forward(self, *batch)
+
+    pytest.MonkeyPatch().setattr(LstmNetwork, "forward", deadly)
+    run_command(*arguments)
+
+
+def run_until_the_text_is_read(*arguments: str) -> None:
+    def deadly(*_: object) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    pytest.MonkeyPatch().setattr(TableSpool, "add", deadly)
+    run_command(*arguments)
+
+
 def test_a_killed_run_with_dropout_is_resumed_to_the_same_bits(
     text: tuple[Path, Path], tmp_path: Path
 ) -> None:
     command = ["--updates", "40", *TINY]
     assert train("lstm", *text, "-o", tmp_path / "whole", *command).exit_code == 0
-    # The process kills itself by the signal that nothing can catch, in the middle of an update.
-    program = """
-import os, signal, sys
-from phrasescore.cli import main
-from phrasescore.models.lstm import LstmNetwork
-forward, calls = LstmNetwork.forward, []
-def deadly(self, *arguments):
-    calls.append(1)
-    if len(calls) == 27:
-        os.kill(os.getpid(), signal.SIGKILL)
-    return forward(self, *arguments)
-LstmNetwork.forward = deadly
-main()
-"""
     arguments = ["train", "lstm", *map(str, text), "-o", str(tmp_path / "killed"), *command]
-    killed = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    killed = Forked(run_until_the_27th_batch, *arguments)
+    _, errors = killed.communicate()
+    assert killed.returncode == -signal.SIGKILL, errors
     check_refusal(
         train("lstm", *text, "-o", tmp_path / "killed", *command),
         "killed.work: holds an unfinished run; continue it with --resume",
@@ -116,18 +126,10 @@ def test_a_run_that_was_killed_as_it_read_its_text_is_resumed_with_its_settings(
 ) -> None:
     command = ["--updates", "4", *TINY]
     assert train("lstm", *text, "-o", tmp_path / "whole", *command).exit_code == 0
-    program = """
-import os, signal
-from phrasescore.cli import main
-from phrasescore.training.pair_store_writer import TableSpool
-TableSpool.add = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-main()
-"""
     arguments = ["train", "lstm", *map(str, text), "-o", str(tmp_path / "killed"), *command]
-    killed = subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, check=False
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    killed = Forked(run_until_the_text_is_read, *arguments)
+    _, errors = killed.communicate()
+    assert killed.returncode == -signal.SIGKILL, errors
     resume = ["-o", tmp_path / "killed", "--updates=4", "--resume", "--threads=1", "--device=cpu"]
     check_refusal(train("lstm", *text, *resume, "--preset", "lstm-small"), "--resume: [model] ")
     resumed = succeeded(train("lstm", *text, *resume))

@@ -172,7 +172,10 @@ def test_each_line_of_a_stream_is_answered_before_the_next_one_is_written(folder
     assert "".join(answers) == expected
 
 
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), pytest.param(signal.SIGTERM, 143, marks=pytest.mark.slow)],
+)
 def test_a_signal_ends_it_while_it_waits_for_a_line(
     folder: Path, number: signal.Signals, code: int
 ) -> None:

@@ -45,6 +45,7 @@ def cluster() -> Iterator[Any]:
     found.shutdown()
 
 
+@pytest.mark.slow
 def test_a_node_that_is_killed_costs_its_pieces_alone(cluster: Any, tmp_path: Path) -> None:
     nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
     engine = Compute(engine="ray", ray_address=cluster.address)

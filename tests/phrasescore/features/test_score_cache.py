@@ -3,9 +3,9 @@
 import math
 import os
 import resource
+import signal
 import sqlite3
 import struct
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -18,6 +18,7 @@ from sqlitedict import SqliteDict
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.score_cache import _ENVIRONMENT, DEFAULT_LIMIT, ScoreCache, score_keys
 from phrasescore.records import PhraseBlock
+from tests.forked import Forked
 
 
 def keys(how_many: int, name: str = "model") -> list[bytes]:
@@ -148,62 +149,50 @@ def test_the_default_limit_is_documented() -> None:
 
 # Several processes
 
-_WRITER = """\
-import sys
-from phrasescore.records import PhraseBlock
-from phrasescore.features.score_cache import ScoreCache, score_keys
-path, start = sys.argv[1], int(sys.argv[2])
-with ScoreCache(path) as cache:
-    print("open", flush=True)
-    sys.stdin.readline()
-    for n in range(start, start + 100):
-        keys = score_keys("model", PhraseBlock.of_source((str(n),), [(str(m),) for m in range(10)]))
-        found = cache.lookup(keys)
-        assert found in ([None] * 10, [-float(n)] * 10), found
-        cache.store(keys, [-float(n)] * 10)
-"""
+
+def write_many(path: str, start: str) -> None:
+    with ScoreCache(path) as cache:
+        sys.stdout.write("open\n")
+        sys.stdout.flush()
+        sys.stdin.readline()
+        for n in range(int(start), int(start) + 100):
+            wanted = score_keys("model", one_source(n))
+            found = cache.lookup(wanted)
+            assert found in ([None] * 10, [-float(n)] * 10), found
+            cache.store(wanted, [-float(n)] * 10)
+
+
+def one_source(n: int) -> PhraseBlock:
+    return PhraseBlock.of_source((str(n),), [(str(m),) for m in range(10)])
 
 
 def test_several_processes_may_write_at_once(tmp_path: Path) -> None:
     path = str(tmp_path / "cache")
     # The two make the file together, and write half of the entries both.
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", _WRITER, path, str(start)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for start in (0, 50)
-    ]
+    processes = [Forked(write_many, path, start) for start in ("0", "50")]
     for process in processes:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "open\n"
+        assert process.stdout.readline() == b"open\n"
     for process in processes:
-        assert process.stdin is not None
-        process.stdin.write("\n")
+        process.stdin.write(b"\n")
         process.stdin.flush()
     for process in processes:
-        assert (process.communicate()[1], process.returncode) == ("", 0)
+        assert (process.communicate()[1], process.returncode) == (b"", 0)
     with ScoreCache(path) as cache:
         assert len(cache) == 1500
         for n in range(150):
-            block = PhraseBlock.of_source((str(n),), [(str(m),) for m in range(10)])
-            wanted = score_keys("model", block)
-            assert cache.lookup(wanted) == [-float(n)] * 10
+            assert cache.lookup(score_keys("model", one_source(n))) == [-float(n)] * 10
+
+
+def store_and_be_killed(path: str) -> None:
+    ScoreCache(path).store([bytes(16)], [-2.5])
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_what_a_killed_process_stored_is_there(tmp_path: Path) -> None:
     path = str(tmp_path / "cache")
-    code = (
-        "import os, signal, sys\n"
-        "from phrasescore.features.score_cache import ScoreCache\n"
-        "cache = ScoreCache(sys.argv[1])\n"
-        "cache.store([bytes(16)], [-2.5])\n"
-        "os.kill(os.getpid(), signal.SIGKILL)\n"
-    )
-    assert subprocess.run([sys.executable, "-c", code, path], check=False).returncode == -9
+    killed = Forked(store_and_be_killed, path)
+    killed.communicate()
+    assert killed.returncode == -9
     with ScoreCache(path) as cache:
         assert cache.lookup([bytes(16)]) == [-2.5]
 

@@ -236,7 +236,7 @@ def test_words_predicted_from_the_right_stand_in_the_order_of_the_text() -> None
 letters = st.text("ab?", max_size=5)
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.lists(st.tuples(letters, st.lists(letters, max_size=6)), max_size=6))
 def test_a_cache_changes_no_value(lists: list[tuple[str, list[str]]]) -> None:
     given_lists = [hypothesis_list(source, *hypotheses) for source, hypotheses in lists]

@@ -47,7 +47,7 @@ def by_all_segmentations(confidences: np.ndarray) -> list[int]:
 VALUES = st.sampled_from([-math.inf, -2.0, -1.5, -1.0, -0.5, 0.0])
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=60)
 @given(st.data(), st.integers(0, 8), st.integers(1, 9))
 def test_the_best_cuts_are_the_best_of_all_segmentations(
     data: st.DataObject, length: int, longest: int
@@ -58,7 +58,6 @@ def test_the_best_cuts_are_the_best_of_all_segmentations(
     assert best_cuts(confidences) == by_all_segmentations(confidences)
 
 
-@settings(deadline=None, max_examples=50)
 @given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 8))
 def test_the_best_cuts_of_real_numbers_are_the_best_of_all(
     seed: int, length: int, longest: int

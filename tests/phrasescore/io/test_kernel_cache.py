@@ -11,21 +11,22 @@ from phrasescore.io.kernel_cache import drop_stale_kernels
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
-def _show(table: Path, cwd: Path, **environ: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "phrasescore", "-q", "show", str(table)],
-        env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | environ,
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+PROGRAM = """\
+from phrasescore.io.kernel_cache import kept_njit
+
+@kept_njit()
+def double(number):
+    return 2 * number
+
+assert double(2) == 4
+"""
 
 
-def test_a_cache_folder_of_ones_own_is_used(tiny_table: Path, tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
-    done = _show(tiny_table, tmp_path, NUMBA_CACHE_DIR=str(cache))
-    assert (done.returncode, done.stderr) == (0, "")
+def test_a_cache_folder_of_ones_own_is_used(tmp_path: Path) -> None:
+    program, cache = tmp_path / "program.py", tmp_path / "cache"
+    program.write_text(PROGRAM)
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY), "NUMBA_CACHE_DIR": str(cache)}
+    subprocess.run([sys.executable, program], env=environment, check=True)
     assert list(cache.rglob("*.nbc"))
 
 

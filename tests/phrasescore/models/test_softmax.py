@@ -72,7 +72,7 @@ def test_values_and_gradients_are_those_of_the_weighted_sum_over_the_sample() ->
     rows, weight, bias, words = inputs = make_softmax()
     sample = draw(WordSampler(np.arange(WORDS), 50), 0)
     sample = WordSample(sample.words, sample.log_weights.double())
-    assert torch.isin(words, sample.words).any()
+    words[:2] = sample.words[[0, -1]]
     values = SampledLogProb.apply(*inputs, sample)
     logits = rows @ weight.t() + bias
     own = logits.gather(1, words.unsqueeze(1))

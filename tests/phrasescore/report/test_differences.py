@@ -6,7 +6,7 @@ import pytest
 
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
-from phrasescore.report.blocks import Block, MarkedSentence, MarkedTexts, Points, Section, Table
+from phrasescore.report.blocks import Block, MarkedSentence, MarkedTexts, Section, Table
 from phrasescore.report.differences import difference_section, mark_differences, mark_matches
 from tuning.metrics import Bleu
 
@@ -184,9 +184,8 @@ def test_at_most_ten_sentences_with_the_largest_first() -> None:
     assert group.caption == "Sentences with gains: 15. The 10 largest gains are shown."
 
 
-def test_systems_with_the_same_translations_have_only_their_plot() -> None:
-    section = section_of([REFERENCE], base=BASE, other=BASE)
-    assert [block.name for block in section.blocks] == ["differences-1-sentences"]
+def test_systems_with_the_same_translations_have_no_differences() -> None:
+    assert section_of([REFERENCE], base=BASE, other=BASE).blocks == ()
 
 
 def test_several_references_are_numbered_and_all_of_them_match() -> None:
@@ -220,17 +219,3 @@ def test_ngrams_are_counted_as_bleu_does_and_ordered_by_their_difference() -> No
     # "d d" 1. Of b and "a b" (1 and 2 in both), of "b c" and c, the longest stands for all; so do
     # "d d e" for "d e" and e.
     assert table.rows == (("a b c", 0, 1, 1), ("a b", 1, 2, 1), ("d d e", 1, 0, -1))
-
-
-def test_points_above_the_diagonal_are_better_sentences() -> None:
-    source = sentences("s1", "s2 &amp;", "s3")
-    plot = block_of(
-        section_of([REFERENCE], source, base=BASE, other=OTHER), "differences-1-sentences"
-    )
-    assert isinstance(plot, Points)
-    assert (plot.x, plot.y) == ((0.0, 100.0, 100.0), (100.0, 0.0, 100.0))
-    assert plot.labels == ("1: s1", "2: s2 &", "3: s3")
-    assert plot.caption == (
-        "Points above the diagonal are sentences that other translates better: 1 of 3. It "
-        "translates 1 worse and 1 equally well."
-    )

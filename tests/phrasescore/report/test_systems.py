@@ -114,7 +114,7 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
 
 def test_only_significant_gains_are_bold() -> None:
     rows = [score("better", 51, 1, 0.049), score("chance", 52, 2, 0.05), score("worse", 48, -2, 0)]
-    table, _ = table_and_figure(results(BASE, *rows))
+    table, _ = table_and_figure(results(BASE, *rows, score("equal", 50, 0, 0)))
     assert table.strong == ((1, 1),)
 
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,9 +21,11 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.training import ListTraining
+from phrasescore.training import expected_bleu
 from phrasescore.training.draw import Permutation
 from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
+from phrasescore.training.optimizers import TorchOptimizer, build_optimizer
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import ListBatch
 from phrasescore.workflows import train as module
@@ -206,13 +209,23 @@ def test_the_gradient_is_that_of_finite_differences(
         assert slope != 0, name
 
 
-def test_what_does_not_raise_expected_bleu_is_undone_with_half_the_rate(tmp_path: Path) -> None:
+def test_what_does_not_raise_expected_bleu_is_undone_with_half_the_rate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
+    fresh = []
+
+    def build(*given: Any) -> TorchOptimizer:
+        fresh.append(build_optimizer(*given))
+        return fresh[-1]
+
+    monkeypatch.setattr(expected_bleu, "build_optimizer", build)
     # The likelihood of the references counts alone, and by the weight it is a bad thing.
     task.write_weights({**WEIGHTS, "Network0": (-1.0,)})
     done = fine_tune(task, "lstm", updates=100, likelihood=1e4)
     assert done.record.stopped_by == "patience"
     assert (done.record.updates, done.record.best_update) == (15, 0)
+    assert len(fresh) == 3  # after each validation, the steps so far are forgotten
     made, start = load_checkpoint(tmp_path / "model"), load_checkpoint(task.model)
     assert made.fingerprint == start.fingerprint  # the same weights
     assert made.record.fine_tuning is not None

@@ -14,6 +14,7 @@ from phrasescore.models.checkpoint import CurvePoint, save_checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
+from phrasescore.workflows.scoring.columns import FeatureLoader
 from tests import reference_attention, reference_grconv, reference_lstm
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -75,7 +76,16 @@ def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_tu
     assert found == pytest.approx(expected, abs=1e-4)
 
 
-def test_strings_and_lists_score_as_tuples_of_words_do(tmp_path: Path) -> None:
+def test_strings_and_lists_score_as_tuples_of_words_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loaded, usual = [], FeatureLoader.load
+
+    def load(loader: FeatureLoader) -> Any:
+        loaded.append(loader)
+        return usual(loader)
+
+    monkeypatch.setattr(FeatureLoader, "load", load)
     random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"])
     model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
     expected = random.log_prob(("la", "maison"), ("the", "house"))
@@ -88,6 +98,7 @@ def test_strings_and_lists_score_as_tuples_of_words_do(tmp_path: Path) -> None:
     plain = [("la maison", ["the house", ("the", "house")])]
     for scores in [*model.score_lists(lists), *model.score_lists(plain)]:
         assert scores == pytest.approx([expected, expected], abs=1e-4)
+    assert len(loaded) == 2  # once for pairs and once for lists, whatever is scored
     with pytest.raises(TypeError, match="expected a list of pairs, got the pair"):
         list(model.score_pairs(phrasescore.PhrasePair("la maison", "the house")))  # type: ignore[arg-type]
 

@@ -5,7 +5,6 @@ import gzip
 import json
 import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -16,8 +15,9 @@ from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.rounds import write_rounds
-from tests.children import leashed
 from tests.command_line import check_refusal, succeeded
+from tests.doubles import RandomCslm
+from tests.forked import Forked, run_command
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
@@ -154,7 +154,7 @@ def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
         )
 
 
-def decoding(folder: Folder) -> tuple["subprocess.Popen[str]", int, str]:
+def decoding(folder: Folder) -> tuple[Forked, int, str]:
     """Start a run whose second round never ends; return it, its decoder's number and command."""
     slow = folder.path / "slow.py"
     slow.write_text(
@@ -169,13 +169,7 @@ def decoding(folder: Folder) -> tuple["subprocess.Popen[str]", int, str]:
         f"os.execv(sys.executable, [sys.executable, *sys.argv])\n"
     )
     command = f"{sys.executable} slow.py --references reference -f moses.ini"
-    code = "from phrasescore.cli import main; main()"
-    process = subprocess.Popen(
-        leashed([sys.executable, "-c", code, *folder.arguments(decoder=command)]),
-        stderr=subprocess.PIPE,
-        cwd=folder.path,
-        text=True,
-    )
+    process = Forked(run_command, *folder.arguments(decoder=command), cwd=folder.path)
     deadline = time.monotonic() + 120
     mark = folder.path / "decoding"
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
@@ -199,9 +193,9 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
 ) -> None:
     process, decoder, command = decoding(folder)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate()
     assert process.returncode == code, errors
-    assert errors.splitlines()[-1] == f"phrasescore: {said}"
+    assert errors.decode().splitlines()[-1] == f"phrasescore: {said}"
     assert load_weights(str(folder.path / "out")).lists["Good0"] == (0.1,)
     wait_for_end(decoder)
     check_refusal(
@@ -323,6 +317,16 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
     check_refusal(
         folder.run(*options, "--resume"),
         "work was started with another value for content of the models (",
+    )
+
+
+def test_a_run_with_other_scores_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
+    RandomCslm(["w1", "w2"], self_normalization=0.5, path=folder.path / "cslm")
+    options = ["--rescore", "cslm", "--iterations", "1"]
+    succeeded(folder.run(*options))
+    check_refusal(
+        folder.run(*options, "--unnormalized", "--resume"),
+        "work was started with another value for models (",
     )
 
 

@@ -41,6 +41,14 @@ def material(count: int, width: int, num_words: int) -> tuple[Tensor, Tensor, Te
     return rows, words / width**0.5, torch.randn(num_words, generator=generator)
 
 
+def test_words_are_stored_for_powers_of_2() -> None:
+    # On any processor; the other numbers are padding.
+    words, bias = torch.tensor([[3.0], [-5.0]]), torch.tensor([1.0, 0.5])
+    panels, biases = PackedWords(words, bias, 2.0, Precision("float32", CPU)).arrays
+    assert panels[panels != 0].tolist() == [6, -10]
+    assert biases.ravel()[:2].tolist() == [2, 1]
+
+
 @pytest.mark.parametrize("count", [0, 1, TILE_ROWS - 1, TILE_ROWS, TILE_ROWS + 1, 50, ROWS + 1])
 @pytest.mark.parametrize(
     ("width", "num_words"),

@@ -1,15 +1,18 @@
 """A folder with a double of the program that runs steps."""
 
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import pytest
+
+from phrasescore.io.folders import locked
+from phrasescore.workflows.experiment import run as running
 from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
-from tests.children import leashed
+from tests.forked import Forked
 
 # The program: writes what it read, with the verb before it, and a line into "calls".
 COMMAND = """\
@@ -93,31 +96,12 @@ class Steps:
 
     def start(
         self, jobs: int = 1, begun: Sequence[str] = ("b",), more: Sequence[str] = ()
-    ) -> "subprocess.Popen[bytes]":
+    ) -> Forked:
         """Run all steps in a process of its own, and return when some have begun.
 
         :param more: names of further steps, which read input2.
         """
-        code = f"""
-import sys; sys.path.insert(0, {os.getcwd()!r})
-from pathlib import Path
-from phrasescore.io.folders import locked
-from phrasescore.workflows.experiment import run as running
-from phrasescore.workflows.experiment.run import run_steps
-from phrasescore.workflows.experiment.steps import StepStates
-from tests.phrasescore.workflows.experiment.steps_folder import Steps
-made = Steps(Path({str(self.folder)!r}))
-running.PROGRAM = (sys.executable, str(made.folder / "command.py"))
-with locked(made.folder) as lock:
-    steps = made.steps() + [made.step(name, "input2") for name in {list(more)}]
-    states = StepStates(made.folder)
-    run_steps(steps, states, made.folder / "logs", {jobs}, print, lambda *_: None, (lock,))
-"""
-        command, environment = (
-            [sys.executable, "-c", code],
-            {**os.environ, "TESTS": str(os.getpid())},
-        )
-        process = subprocess.Popen(leashed(command), stdout=subprocess.DEVNULL, env=environment)
+        process = Forked(run_all, str(self.folder), str(os.getpid()), str(jobs), *more)
         for name in begun:
             self.await_file(f"part.{name}")
         return process
@@ -127,3 +111,15 @@ with locked(made.folder) as lock:
         while not (self.folder / name).exists():
             assert time.monotonic() < until, f"no {name}"
             time.sleep(0.01)
+
+
+def run_all(folder: str, tests: str, jobs: str, *more: str) -> None:
+    """Run all steps; ``tests`` is the process that they do not outlive."""
+    os.environ["TESTS"] = tests
+    made = Steps(Path(folder))
+    program = (sys.executable, str(made.folder / "command.py"))
+    pytest.MonkeyPatch().setattr(running, "PROGRAM", program)
+    with locked(made.folder) as lock:
+        steps = made.steps() + [made.step(name, "input2") for name in more]
+        states, logs = StepStates(made.folder), made.folder / "logs"
+        run_steps(steps, states, logs, int(jobs), lambda _: None, lambda *_: None, (lock,))

@@ -4,10 +4,13 @@ import functools
 import importlib
 import inspect
 import json
+import logging
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,6 +18,7 @@ from click.testing import CliRunner
 
 import phrasescore
 from phrasescore.cli import main
+from phrasescore.cli import step as step_module
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.steps import Step
@@ -120,3 +124,16 @@ def test_an_error_is_that_of_the_verb(tmp_path: Path) -> None:
     done = step(tmp_path, "evaluate", "none", "--references", "none")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr == "Error: none: cannot open: No such file or directory\n"
+
+
+def test_rounds_of_tuning_are_sent_and_other_information_is_not(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    # The process keeps its stdout.
+    keeping = SimpleNamespace(dup=os.dup, fdopen=os.fdopen, dup2=lambda *_: None)
+    monkeypatch.setattr(step_module, "os", keeping)
+    sender = step_module._Sender()
+    for text, more in (("reading", {}), ("round 1: BLEU 12.34", {"news": True})):
+        sender.emit(logging.makeLogRecord({"msg": text, "levelno": logging.INFO, **more}))
+    sender._file.close()
+    assert capfd.readouterr().out == '{"news":"round 1: BLEU 12.34"}\n'

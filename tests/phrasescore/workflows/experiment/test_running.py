@@ -87,7 +87,7 @@ def test_a_killed_run_goes_on_where_it_was(steps: Steps) -> None:
     steps.mood("b", "wait")
     process = steps.start()
     process.kill()
-    process.wait()
+    process.communicate()
     # The command outlives it, and must not be run a second time beside itself.
     refused = subprocess.run(
         [sys.executable, "-c", f"""
@@ -123,7 +123,7 @@ def test_a_killed_step_that_has_changed_begins_anew(steps: Steps) -> None:
     steps.mood("b", "wait")
     process = steps.start()
     os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
-    process.wait()
+    process.communicate()
     steps.mood("b", None)
     (steps.folder / "input").write_text("news")
     assert steps.run() == ["a", "b", "other"]
@@ -139,7 +139,7 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) 
         assert time.monotonic() < until
         time.sleep(0.01)
     process.kill()
-    process.wait()
+    process.communicate()
     os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
     steps.mood("b", None)
     steps.run()
@@ -241,7 +241,8 @@ def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(ste
     assert "b" not in steps.calls()  # it waits for a
     steps.mood("more", None)
     steps.mood("a", None)
-    assert process.wait(60) == 0
+    process.communicate()
+    assert process.returncode == 0
     assert sorted(steps.calls()) == ["a", "b", "more", "other"]
     assert (steps.folder / "b.out").read_text() == "b(a(text))"
     assert steps.done() == [True, True, True]
@@ -267,7 +268,8 @@ def test_ctrl_c_stops_all_of_them(steps: Steps) -> None:
         steps.mood(name, "wait")
     process = steps.start(2, ["a", "other"])
     process.send_signal(signal.SIGINT)
-    assert process.wait(60) != 0
+    process.communicate()
+    assert process.returncode != 0
     for name in ("a", "other"):
         with pytest.raises(AssertionError, match="no such process"):
             _pid_of(steps.folder / f"{name}.out")

@@ -227,6 +227,15 @@ def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     assert "BLEU by unknown words in the source, to rnn" in titles
 
 
+def test_equal_systems_have_no_differences_and_who_asks_is_told(folder: Folder) -> None:
+    both = [("base", "base"), ("again", "base")]
+    report = folder.make(translations=both, references=["ref"])
+    assert keys(report) == ["results", "groups"]
+    assert "left out: differences" not in facts(report)
+    with pytest.raises(PhrasescoreError, match="differences: all systems have the same matches"):
+        folder.make(translations=both, references=["ref"], only=["differences"])
+
+
 def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None:
     report = folder.make(translations=[("base", "base")], references=["ref"])
     assert keys(report) == ["results", "groups"]

@@ -4,8 +4,6 @@ import contextlib
 import json
 import re
 import signal
-import subprocess
-import sys
 import time
 import urllib.error
 import urllib.request
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.models.checkpoint import save_checkpoint
-from tests.children import leashed
+from tests.forked import Forked, run_command
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_networks import RandomNetwork
 
@@ -38,7 +36,7 @@ def write_system(folder: Path) -> None:
 class Server:
     """A running server; its log is a file."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", log: Path, port: int) -> None:
+    def __init__(self, process: Forked, log: Path, port: int) -> None:
         self.process, self._log, self.port = process, log, port
         self.url = f"http://127.0.0.1:{port}/"
 
@@ -80,16 +78,17 @@ class Server:
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Send a signal, and return the exit code."""
         self.process.send_signal(number)
-        return self.process.wait(100)
+        code = self.process.wait(100)
+        assert code is not None, self.log
+        return code
 
 
 @contextlib.contextmanager
 def serving(folder: Path, system: str, *options: str, port: int = 0) -> Iterator[Server]:
     """Start a server in a folder, and end it."""
     log = folder / f"log.{time.monotonic_ns()}"
-    command = [sys.executable, "-m", "phrasescore", "serve", system, "--port", str(port), *options]
-    with log.open("wb") as stderr:
-        process = subprocess.Popen(leashed(command), cwd=folder, stderr=stderr)
+    arguments = ("serve", system, "--port", str(port), *options)
+    process = Forked(run_command, *arguments, cwd=folder, log=log)
     try:
         while (
             found := re.search(r"listening on http://127\.0\.0\.1:(\d+)/", log.read_text())
@@ -99,4 +98,4 @@ def serving(folder: Path, system: str, *options: str, port: int = 0) -> Iterator
         yield Server(process, log, int(found[1]))
     finally:
         process.kill()
-        process.wait()
+        process.communicate()

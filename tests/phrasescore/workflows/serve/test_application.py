@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from phrasescore.errors import DataError, ModelError
+from moses_integration.source_text import MAX_WORDS
+from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.settings.serving import Serving
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
@@ -128,17 +129,18 @@ def test_sentences_of_a_client_that_is_gone_are_dropped() -> None:
 
 
 def test_a_busy_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_MOST_WAITING", 2)
-    server = make(Collector(silent), max_wait=0.2)
+    monkeypatch.setattr(module, "_MOST_SENTENCES", 999)
+    server = make(Collector(silent), max_wait=0.5)
+    many = json.dumps({"text": ["a"] * 999}).encode()
 
     async def several() -> list[tuple[int | None, dict[bytes, bytes], bytes]]:
-        return await asyncio.gather(*(ask(server, "/translate", ONE) for _ in range(3)))
+        return await asyncio.gather(*(ask(server, "/translate", body) for body in (many, ONE, ONE)))
 
     *first, last = asyncio.run(several())
     assert [status for status, _, _ in first] == [504, 504]
     assert last[0] == 503
     assert last[1][b"retry-after"] == b"1"
-    assert json.loads(last[2]) == {"error": "the server is busy: 2 sentences are waiting"}
+    assert json.loads(last[2]) == {"error": "the server is busy: 1,000 sentences are waiting"}
     # Afterwards there is room again.
     assert answer_of(server, ONE)[0] == 504
 
@@ -165,3 +167,9 @@ def test_control_characters_make_no_wrong_xml() -> None:
     _, _, body = asyncio.run(ask(server, "/RPC2", call))
     ((answer,), _) = xmlrpc.client.loads(body)
     assert answer == {"text": "A\ufffd<B>&\ufffd"}
+
+
+def test_sentences_may_be_as_long_as_the_search_can_translate() -> None:
+    assert Serving(max_words=MAX_WORDS).max_words == MAX_WORDS
+    with pytest.raises(ArgumentError, match="--max-words: expected at most 4000, got 4001"):
+        Serving(max_words=MAX_WORDS + 1)
