@@ -186,7 +186,7 @@ def run_more() -> None:
 STOPPED_BUILDS = (
     ("prepared", "prepare", "raw.source raw.target --aligner fast-align --tokenize en fr"),
     ("tabled", "tables", "source references --alignments alignments --lm-text mixed --lm-order 2"),
-    ("configured", "configure", "source references --alignments alignments --lm lm.arpa"),
+    ("configured", "configure", "source references --alignments alignments --lm-order 2"),
 )
 AVERAGED = (
     "-o averaged --set model.hidden_size=4 --set model.embedding_size=3 "
