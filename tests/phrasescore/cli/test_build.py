@@ -4,7 +4,6 @@ import fcntl
 import gzip
 import os
 import shutil
-from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -406,26 +405,19 @@ def test_an_aligner_that_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
 # Unfinished runs
 
 
-@pytest.mark.parametrize(
-    ("damage", "problem"),
-    [
-        (lambda data: data[:-8] + bytes(8), "corrupt gzip"),
-        (lambda data: gzip.compress(b"\xff" + gzip.decompress(data)), "corpus.source.gz:1: "),
-    ],
-)
-def test_a_damaged_text_that_the_aligner_reads_is_named(
-    monkeypatch: pytest.MonkeyPatch, damage: Callable[[bytes], bytes], problem: str
-) -> None:
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+def stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
 
+
+@pytest.mark.parametrize("damaged", [b"\x1f\x8b", b"\xff\n"])
+def test_a_damaged_text_that_the_aligner_reads_is_named(
+    monkeypatch: pytest.MonkeyPatch, damaged: bytes
+) -> None:
     with monkeypatch.context() as context:
         context.setattr(system, "align", stop)
         build(code=130)
-    text = Path("model.work", "model", "corpus.source.gz")
-    text.write_bytes(damage(text.read_bytes()))
+    Path("model.work", "model", "corpus.source.gz").write_bytes(damaged)
     result = build("--resume", code=1)
-    check_refusal(result, problem)
     assert "\nError: model.work/model/corpus.source.gz:" in f"\n{result.stderr}"
 
 
@@ -433,9 +425,6 @@ def test_a_stopped_run_continues_after_the_last_step(monkeypatch: pytest.MonkeyP
     build()
     whole = contents("model")
     os.rename("model", "whole")
-
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
         context.setattr(system, "build_tables", stop)
