@@ -116,7 +116,7 @@ class PieceText:
         self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
         self._tokenizer = sacremoses.MosesTokenizer(lang=language)
         self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None
-        self._truecaser = None if truecase_model is None else _load_truecaser(truecase_model)
+        self._truecaser = None if truecase_model is None else load_truecaser(truecase_model)
         rules = f"{language} sacremoses {version('sacremoses')}" if self._joins else "Moses' tokens"
         self._rules = f"{rules} detruecase" if detruecase else rules
 
@@ -170,7 +170,8 @@ def _load_spm(path: str) -> tuple[Any, str]:
     except OSError as error:
         raise DataError(path, None, f"cannot open: {error.strerror}") from error
     try:
-        processor = sentencepiece.SentencePieceProcessor(model_proto=data)
+        # Without bytes, sentencepiece would write to stderr itself.
+        processor = sentencepiece.SentencePieceProcessor(model_proto=data or b"\0")
         if not processor.get_piece_size():
             raise RuntimeError
     except RuntimeError as error:
@@ -179,7 +180,8 @@ def _load_spm(path: str) -> tuple[Any, str]:
     return processor, f"{digest} sentencepiece {version('sentencepiece')}"
 
 
-def _load_truecaser(path: str) -> Any:
+def load_truecaser(path: str) -> Any:
+    """Return sacremoses' truecaser with a model from Moses' train-truecaser.perl."""
     import sacremoses
 
     try:

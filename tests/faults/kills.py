@@ -47,7 +47,7 @@ def run_undisturbed(work: Work, folder: Path) -> Undisturbed:
 
 def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Random) -> str | None:
     """Send a command a signal at a random moment, twice if need be; return what went wrong."""
-    said = []
+    said: list[str] = []
     resume = ""
     pristine = _names(folder)
     for _ in range(numbers.choice([1, 1, 2])):

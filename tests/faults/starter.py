@@ -96,7 +96,8 @@ def _serve(connection: socket.socket) -> None:
             return
         number = os.fork()
         if not number:
-            _become(*json.loads(message), files[0])
+            arguments, folder, limit = json.loads(message)
+            _become(arguments, folder, limit, files[0])
             return
         os.close(files[0])
         with contextlib.suppress(BrokenPipeError):

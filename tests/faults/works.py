@@ -201,8 +201,8 @@ def make_folder(folder: Path) -> None:
         shutil.copy(EXAMPLE / f"dev.{side}", folder / f"all.{side}")
         _cut(EXAMPLE / f"test.{side}", folder / f"some.{side}", 100)
     shutil.copy(EXAMPLE / "dev.20best.gz", folder / "all.gz")
-    lines = (EXAMPLE / "dev.fr").read_bytes().splitlines(keepends=True)
-    (folder / "turned.fr").write_bytes(b"".join(reversed(lines)))
+    french = (EXAMPLE / "dev.fr").read_bytes().splitlines(keepends=True)
+    (folder / "turned.fr").write_bytes(b"".join(reversed(french)))
     for name, lines in {"train.en": 3000, "train.fr": 3000, "train.align": 3000}.items():
         _cut(EXAMPLE / f"{name}.gz", folder / name, lines)
     _cut(EXAMPLE / "phrase-table.gz", folder / "table.gz", 60_000)

@@ -5,16 +5,18 @@ A case is a subject and a number, from which everything follows: it is played ag
     python -m tests.fuzz.campaign --subject "rescore cache" --first 123 --cases 1
 
 A command either refuses the file (exit 1 or 2, one line of error, which begins with a file's name;
-nothing is written) or takes it, and then what it writes is whole. It ends within 20 seconds of the
+nothing is written) or takes it, and then what it writes is whole. It ends within 60 seconds of the
 processor.
 """
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import random
 import re
+import signal
 import sys
 import tempfile
 import zlib
@@ -32,7 +34,8 @@ from phrasescore.io.journal import digest_file, digest_text
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.material import make_material
 from tests.fuzz.mutations import mutate
-from tests.fuzz.subjects import SUBJECTS, Subject
+from tests.fuzz.subject import Subject
+from tests.fuzz.subjects import SUBJECTS
 
 # Cases that a process runs in one go.
 _BATCH = 50
@@ -142,11 +145,11 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     named = re.match(
         rf"Error: (?:\S*/)?(?:{paths})(?:, (?:{paths}))*(?:[:/]| is | was )", errors[0]
     )
-    # A damaged moses.ini may name a file that cannot be there, a decoder may write none, and a run
-    # that goes on may lack its limit.
+    # A damaged moses.ini may name a file that cannot be there, a decoder may write none, a run that
+    # goes on may lack its limit, and a program is known by its command.
     others = (
         "cannot open: |File name too long$|the decoder wrote no n-best list to new.loop/"
-        "|Error: --set: .*set a limit"
+        "|Error: --set: .*set a limit|Error: --scores-command './program.sh': line "
     )
     if not named and not re.search(others, errors[0]):
         return f"the error begins with no file: {errors[0]!r}"
@@ -168,11 +171,15 @@ def _run(name: str, numbers: range) -> Result:
 def run_campaign(folder: Path, names: list[str], numbers: range, processes: int) -> list[Result]:
     """Run the cases of these numbers of each subject in a pool; return a result for each subject.
 
-    A process that dies is a finding; the other cases are run by new ones.
+    A process that dies is a finding; the other cases are run by new ones. Ctrl-C and SIGTERM end
+    the campaign; the results until then are returned.
     """
     make_material(folder / "pristine")
     left = [
-        (name, numbers[at : at + _BATCH]) for name in names for at in range(0, len(numbers), _BATCH)
+        (name, part[at : at + _BATCH])
+        for name in names
+        for part in [numbers[: math.ceil(len(numbers) * SUBJECTS[name].share)]]
+        for at in range(0, len(part), _BATCH)
     ]
     left.sort(key=lambda item: zlib.crc32(repr(item).encode()))  # dear subjects spread out
     found: dict[str, list[Result]] = {name: [] for name in names}
@@ -184,18 +191,27 @@ def run_campaign(folder: Path, names: list[str], numbers: range, processes: int)
             initargs=(folder / "pristine", folder),
         ) as pool:
             tasks = [(item, pool.submit(_run, *item)) for item in left]
-            left = []
-            for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
-                try:
-                    found[name].append(task.result())
-                    for finding in found[name][-1].findings:
-                        tqdm.write(f"{finding}", file=sys.stderr)
-                except BrokenProcessPool:
-                    if len(part) > 1:
-                        left += [(name, part[: len(part) // 2]), (name, part[len(part) // 2 :])]
-                    else:
-                        death = Finding(name, part[0], "the process died")
-                        found[name].append(Result(0, 0, [death]))
+            left, taken = [], 0
+            try:
+                for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
+                    try:
+                        found[name].append(task.result())
+                        for finding in found[name][-1].findings:
+                            tqdm.write(f"{finding}", file=sys.stderr)
+                    except BrokenProcessPool:
+                        if len(part) > 1:
+                            half = len(part) // 2
+                            left += [(name, part[:half]), (name, part[half:])]
+                        else:
+                            death = Finding(name, part[0], "the process died")
+                            found[name].append(Result(0, 0, [death]))
+                    taken += 1
+            except KeyboardInterrupt:
+                pool.shutdown(cancel_futures=True)
+                left = []
+                for (name, _), task in tasks[taken:]:
+                    if not task.cancelled() and task.exception() is None:
+                        found[name].append(task.result())
     return [
         Result(sum(r.refused for r in of), sum(r.taken for r in of), [f for r in of for f in r[2]])
         for of in found.values()
@@ -209,8 +225,9 @@ def main() -> None:
     parser.add_argument("--first", type=int, default=0, help="the number of the first case")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     options = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     names = options.subject or list(SUBJECTS)
-    each = -(-options.cases // len(names))
+    each = math.ceil(options.cases / sum(SUBJECTS[name].share for name in names))
     numbers = range(options.first, options.first + each)
     with tempfile.TemporaryDirectory() as folder:
         results = run_campaign(Path(folder), names, numbers, options.processes)

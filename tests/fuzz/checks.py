@@ -13,7 +13,7 @@ Check = Callable[[], str | None]
 # A hypothesis: its fields.
 _Fields = list[bytes]
 # Features that are no log-probabilities.
-_ANY_NUMBER = ("LengthRatio0", "Own0")
+_ANY_NUMBER = ("LengthRatio0", "Own0", "Program0")
 
 
 def lines_of(path: str) -> list[bytes]:
@@ -48,7 +48,7 @@ def scored_lists(*features: str, nbest: str = "nbest", out: str = "out") -> Chec
         before, after = lines_of(nbest), lines_of(out)
         if len(before) != len(after):
             return f"{len(before)} lines became {len(after)}"
-        names = "".join(rf" {name}= (-?[\d.e+-]+)" for name in features)
+        names = "".join(rf" {name}[=:] ?(-?[\d.e+-]+)" for name in features)
         for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
             found = re.search(rf"{names}(?= ?\|\|\|)".encode(), new)
             if found is None or not all(math.isfinite(float(each)) for each in found.groups()):
@@ -61,6 +61,11 @@ def scored_lists(*features: str, nbest: str = "nbest", out: str = "out") -> Chec
         return None
 
     return check
+
+
+def all_of(*checks: Check) -> Check:
+    """What the first check finds that finds something."""
+    return lambda: next(filter(None, (check() for check in checks)), None)
 
 
 def a_line_each(text: str = "source", out: str = "out") -> Check:
@@ -115,13 +120,17 @@ def best_of_lists(nbest: str = "nbest") -> Check:
     return check
 
 
-def sorted_lists() -> str | None:
+def sorted_lists(nbest: str = "nbest") -> Check:
     """The same hypotheses in each list, in any order, with any totals."""
-    before, after = (
-        [sorted(each[:3] + each[4:] for each in fields) for fields in _lists_of(path)]
-        for path in ("nbest", "out")
-    )
-    return None if before == after else "other hypotheses in a list"
+
+    def check() -> str | None:
+        before, after = (
+            [sorted(each[:3] + each[4:] for each in fields) for fields in _lists_of(path)]
+            for path in (nbest, "out")
+        )
+        return None if before == after else "other hypotheses in a list"
+
+    return check
 
 
 def all_hypotheses() -> str | None:

@@ -15,6 +15,7 @@ from phrasescore.vocabulary import SubwordVocabulary
 from tests.command_line import run
 from tests.conftest import REPOSITORY
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
+from tests.fuzz.more_material import run_more, write_more
 from tests.random_networks import RandomNetwork
 from tests.tiny_runs import write_table
 
@@ -158,7 +159,9 @@ def make_material(folder: Path) -> None:
     (folder / "made.experiment").mkdir()
     (folder / "made.experiment" / "table.toml").write_text(_TABLE)
     (folder / "made.experiment" / "steps.toml").write_text(_STEPS)
-    _write_networks(folder, [w.decode() for w in english], [w.decode() for w in french])
+    sides = [w.decode() for w in english], [w.decode() for w in french]
+    _write_networks(folder, *sides)
+    write_more(folder, nbest, sides)
     write_table(folder / "made.table")
     before = Path.cwd()
     os.chdir(folder)
@@ -183,6 +186,7 @@ def make_material(folder: Path) -> None:
         _run("decode source --config moses.ini --workers 1 --engine here --stack 5 -o made")
         _stop("rescore nbest --source source --model lstm -o begun")
         _stop("annotate table --model rnn -o scored --engine here")
+        run_more()
         _run(
             "tune --decoder ./decoder.sh --config moses.ini --source source "
             "--references references --iterations 1 --method xbleu --working-dir loop "

@@ -1,7 +1,6 @@
 """What is damaged, in which command, and what has to come out if the command takes the file."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from tests.fuzz.checks import (
     Check,
@@ -14,25 +13,8 @@ from tests.fuzz.checks import (
     scored_pairs,
     sorted_lists,
 )
-
-
-@dataclass(frozen=True)
-class Subject:
-    """A command, and the files of its that are damaged, one at a time.
-
-    :ivar files: paths of files, and of folders for each file in them.
-    :ivar outputs: files that it may write if it takes the damaged file; ``.work`` for a folder.
-    :ivar check: called where it took the file; returns what is wrong with the output.
-    :ivar changes: files that it may change whatever becomes of it.
-    """
-
-    name: str
-    command: str
-    files: tuple[str, ...]
-    check: Check | None = None
-    outputs: tuple[str, ...] = ("out",)
-    changes: tuple[str, ...] = ()
-
+from tests.fuzz.more_subjects import more_subjects
+from tests.fuzz.subject import Subject
 
 _LISTS = "rescore nbest --source source -o out --threads 1 --engine here"
 # Networks by their folders; subwords is an lstm.
@@ -89,7 +71,7 @@ def _subjects() -> Iterable[Subject]:
     likeliest = "rerank nbest.gz --weights weights --mbr -o out"
     yield Subject("rerank gz", likeliest, ("nbest.gz",), best_of_lists("nbest.gz"))
     sums = "rerank nbest --average LM0 --nbest -o out"
-    yield Subject("rerank --average", sums, ("nbest",), sorted_lists)
+    yield Subject("rerank --average", sums, ("nbest",), sorted_lists())
     tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"
     yield Subject("tune", tune, ("nbest", "references", "weights"), finite())
     ini = (
@@ -236,4 +218,4 @@ def _subjects() -> Iterable[Subject]:
     )
 
 
-SUBJECTS = {subject.name: subject for subject in _subjects()}
+SUBJECTS = {subject.name: subject for subject in (*_subjects(), *more_subjects())}

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.corpora import read_together
 from phrasescore.io.output import open_output, writing
+from phrasescore.io.text import decode
 from phrasescore.settings.building import AlignerName
 
 # The classes of sil-thot that are trained one after the other, each from the one before.
@@ -32,6 +33,7 @@ _MODELS = {
 _ITERATIONS = 5  # of each model but eflomal's, which computes their number from the text
 _SEED = 1
 _LOOK_EVERY = 0.1  # seconds
+_OUR_ERROR = "Error: "  # before an error that names a file
 _LAST_PROGRESS = re.compile(rb"(\d+) of (\d+)\n\Z")
 
 
@@ -86,6 +88,8 @@ class _Aligner(NamedTuple):
             how = f"was killed by signal {-code}; was there too little memory?"
             if code > 0:
                 last = self.errors.read_text(errors="replace").strip().rpartition("\n")[2]
+                if last.startswith(_OUR_ERROR):
+                    raise PhrasescoreError(last.removeprefix(_OUR_ERROR))
                 how = f"ended with exit code {code}: {last}"
             raise PhrasescoreError(f"the word aligner {how}")
         return code is None
@@ -139,8 +143,10 @@ def _train(kind: str, source: str, target: str, report: Callable[[int, int], Non
         create = getattr(thot.alignment, name)
         model = create() if model is None else create(model)
         if index == 0:
-            for pair in read_together(source, target):
-                model.add_sentence_pair(*(line.decode().split(" ") for line in pair))
+            for line_number, pair in enumerate(read_together(source, target), start=1):
+                paths = zip((source, target), pair, strict=True)
+                texts = [decode(path, line_number, line) for path, line in paths]
+                model.add_sentence_pair(*(text.split(" ") for text in texts))
         if kind == "eflomal":
             model.seed, model.deterministic = _SEED, True
             # Three, as in eflomal, take three times as long, and gained nothing in BLEU.
@@ -156,4 +162,7 @@ def _train(kind: str, source: str, target: str, report: Callable[[int, int], Non
 
 
 if __name__ == "__main__":
-    _align_direction(*sys.argv[1:])
+    try:
+        _align_direction(*sys.argv[1:])
+    except PhrasescoreError as error:
+        sys.exit(f"{_OUR_ERROR}{error}")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from moses_integration.alignments import parse_links
 from phrasescore.engines import open_pool
 from phrasescore.errors import DataError
+from phrasescore.foreign import load_truecaser
 from phrasescore.io.characters import BOUNDARY, split_line
 from phrasescore.io.corpora import read_together
 from phrasescore.io.output import open_output
@@ -287,9 +288,7 @@ def _train_truecaser(text: Path, model: Path) -> None:
 
 
 def _load_truecaser(path: str) -> Callable[[Sequence[str]], Sequence[str]]:
-    from sacremoses import MosesTruecaser
-
-    truecaser = MosesTruecaser(path)
+    truecaser = load_truecaser(path)
 
     def truecase(words: Sequence[str]) -> Sequence[str]:
         if len(words) > _MAX_TRUECASED:

@@ -128,8 +128,9 @@ class SystemPipeline:
             )
             sizes = {slot.name: len(slot.weights) for slot in configuration.slots}
             sizes |= dict.fromkeys(system.search.feature_names, 1)
-            shown = [slot.name for slot in configuration.slots if any(configuration.shown(slot))]
-            shown += system.search.feature_names
+            counts = {slot.name: sum(configuration.shown(slot)) for slot in configuration.slots}
+            shown = {name: count for name, count in counts.items() if count}
+            shown |= dict.fromkeys(system.search.feature_names, 1)
             weights = system.check_weights(sizes, shown, names)
             own = {slot.name: slot.weights for slot in configuration.slots}
             tokens = None
@@ -141,9 +142,9 @@ class SystemPipeline:
             self._translator.compile()
         else:
             own = system.read_ini().tuneable_weights()
-            sizes = {name: len(values) for name, values in own.items()}
-            sizes.setdefault(f"{UNKNOWN_WORDS}0", 1)
-            weights = system.check_weights(sizes, own, names)
+            shown = {name: len(values) for name, values in own.items()}
+            sizes = {f"{UNKNOWN_WORDS}0": 1, **shown}
+            weights = system.check_weights(sizes, shown, names)
         self.weights: Weights = weights.lists if names else {**own, **weights.search}
 
     def close(self) -> None:

@@ -116,15 +116,15 @@ class TranslationSystem:
         return ini
 
     def check_weights(
-        self, sizes: dict[str, int], shown: Iterable[str], added: Iterable[str]
+        self, sizes: dict[str, int], shown: dict[str, int], added: Iterable[str]
     ) -> WeightPair:
         """Return the weights after checking that they fit the features.
 
         :param sizes: the number of weights of each feature of the search.
-        :param shown: the features of the search that n-best lists have.
+        :param shown: the number of values of each feature of the search that n-best lists have.
         :param added: the features of the n-best lists that the search lacks.
         """
-        added, shown = list(added), list(shown)
+        added = list(added)
         if self.weights is None:
             own = self.read_ini().tuneable_weights()
             weights = WeightPair({}, dict(own))
@@ -136,11 +136,14 @@ class TranslationSystem:
                 raise self._error(f"no weight for the search's feature {name}")
         self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added] if added else [])
         for name, values in search.items():
-            base = name.partition("_")[0]
-            if base not in sizes and any(values):
+            if name.partition("_")[0] not in sizes and any(values):
                 raise self._error(f"there is a weight for {name}, a feature that the search lacks")
-            if base == name and len(values) != sizes[name]:
-                raise self._error(f"expected {sizes[name]} weights for {name}, found {len(values)}")
+        in_lists = {**shown, **dict.fromkeys(added, 1)} if added else {}
+        for numbers, part in ((sizes, search), (in_lists, weights.lists)):
+            for name, values in part.items():
+                if len(values) != numbers.get(name, len(values)):
+                    problem = f"expected {numbers[name]} weights for {name}, found {len(values)}"
+                    raise self._error(problem)
         return WeightPair(search, weights.lists)
 
     def _check_lists(self, weights: Weights, known: set[str], needed: list[str]) -> None:

@@ -405,13 +405,26 @@ def test_an_aligner_that_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> No
 # Unfinished runs
 
 
+def stop(*_: object, **__: object) -> None:
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("damaged", [b"\x1f\x8b", b"\xff\n"])
+def test_a_damaged_text_that_the_aligner_reads_is_named(
+    monkeypatch: pytest.MonkeyPatch, damaged: bytes
+) -> None:
+    with monkeypatch.context() as context:
+        context.setattr(system, "align", stop)
+        build(code=130)
+    Path("model.work", "model", "corpus.source.gz").write_bytes(damaged)
+    result = build("--resume", code=1)
+    assert "\nError: model.work/model/corpus.source.gz:" in f"\n{result.stderr}"
+
+
 def test_a_stopped_run_continues_after_the_last_step(monkeypatch: pytest.MonkeyPatch) -> None:
     build()
     whole = contents("model")
     os.rename("model", "whole")
-
-    def stop(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
         context.setattr(system, "build_tables", stop)

@@ -254,6 +254,15 @@ def test_text_is_prepared_and_restored(folder: Path) -> None:
     assert tokens.stdout.startswith("the house\n")
 
 
+@pytest.mark.parametrize("model", [b"la (9/9) x\n", b"la (x/9) Il eaking\n", b"la\xff (9/9)\n"])
+def test_a_damaged_truecaser_is_refused(folder: Path, model: bytes) -> None:
+    (folder / "case.en").write_bytes(model)
+    text = 'moses_ini = "moses.ini"\n[text]\ntokenize = "fr en"\ntruecase_source = "case.en"\n'
+    (folder / "plain.toml").write_text(text)
+    result = run("translate", "plain.toml", "source", "--workers", "1")
+    check_refusal(result, "case.en: expected a model from Moses' train-truecaser.perl")
+
+
 def test_what_a_moses_ini_says_of_its_text_is_used(folder: Path) -> None:
     (folder / "moses.ini").write_text(f"# phrasescore: lowercase = true\n{INI}")
     (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
@@ -360,6 +369,8 @@ def test_a_wrong_system_is_refused_with_its_key(
         ("Attention0= 3", "Attention0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
         ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
         ("TM0= 1 0.25", "TM0= 1", "expected 2 weights for TM0, found 1"),
+        ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
+        ("Attention0= 3", "Attention0= 3 1", "expected 1 weights for Attention0, found 2"),
         ("TM0= 1 0.25", "TM0= 1 0.25\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
     ],
 )

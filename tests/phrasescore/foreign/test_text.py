@@ -86,11 +86,14 @@ def test_translations_are_truecased_by_moses_own_model(spm: str, tmp_path: Path)
     assert side.words(pieces) == ("this", "is", "Amy", ".", "It", "&apos;s", "no", ".")
 
 
-def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+def test_what_is_no_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "file"
+    for text in ("no model\n", ""):
+        path.write_text(text)
+        with pytest.raises(DataError, match=r"file: expected a sentencepiece model"):
+            PieceText(str(path), "en")
+    assert capfd.readouterr().err == ""  # of sentencepiece's own code
     path.write_text("no model\n")
-    with pytest.raises(DataError, match=r"file: expected a sentencepiece model"):
-        PieceText(str(path), "en")
     with pytest.raises(DataError, match=r"file: expected a model from Moses' train-truecaser.perl"):
         PieceText(None, "en", truecase_model=str(path))
     with pytest.raises(DataError, match=r"nothing: cannot open: No such file"):
