@@ -122,7 +122,7 @@ def test_the_readme_is_short() -> None:
 
 
 def test_the_docs_are_short() -> None:
-    assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 37_700
+    assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 37_850
 
 
 def test_every_page_is_in_the_site_s_menu() -> None:
