@@ -10,7 +10,7 @@ import pytest
 import torch
 
 SOME = (
-    "not tf32 and (not bfloat16 or encoder-decoder) and not (samples and not attention)"
+    "not benchmarks and not tf32 and (not bfloat16 or encoder-decoder) and not (samples and not attention)"
     " and not (waits and (adam or sgd) and not encoder-decoder)"
 )
 
@@ -21,7 +21,7 @@ SOME = (
     ("chosen", "least"),
     [
         # Each kind of network in float32, and one of them in bfloat16 and by each optimizer, too.
-        (SOME, 45),
+        (SOME, 44),
         pytest.param("test", 120, marks=pytest.mark.slow),
     ],
     ids=["some", "all"],
