@@ -195,7 +195,7 @@ PARAMETERS: list[click.Parameter] = [
     _count("pairs", None, "building: the first sentence pairs; default: all."),
     _count("repeats", 2, "Runs of each command: building, language_models, and so on."),
     _word("old", None, "versions: another version of this repository.", "CHECKOUT"),
-    _count("updates", 120, "versions: of training."),
+    _count("updates", 20, "versions: of training."),
     _count("version-lists", 85, "versions: lists of the file."),
     _count("minutes", 11, "versions: after which no command begins."),
     click.Option(["--only"], multiple=True, metavar="COMMAND", help="versions: only this one."),
