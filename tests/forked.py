@@ -1,7 +1,7 @@
 """Commands in processes of their own that begin at once: a server imports torch for all of them.
 
-Each is a fork of that server. It ends as a command does, but for the end of Python itself: a test
-of what happens there starts a new Python.
+Each process is a fork of that server. It does not run the last steps of Python's own exit, so a
+test of these steps starts a new Python.
 """
 
 import ctypes

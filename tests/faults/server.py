@@ -113,7 +113,7 @@ def load(
 
 
 class _Sample(NamedTuple):
-    """What the processes take; memory in MB, their own without that of files they map."""
+    """What the processes use; memory in MB. Their own memory excludes the files that they map."""
 
     server_rss: float
     server_own: float
