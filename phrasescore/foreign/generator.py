@@ -9,7 +9,13 @@ from typing import Any
 from phrasescore.arguments import flag
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
-from phrasescore.foreign.model import ConvertedFolder, ConvertedNetwork, Pieces, PieceScore
+from phrasescore.foreign.model import (
+    TARGET_WEIGHTS,
+    ConvertedFolder,
+    ConvertedNetwork,
+    Pieces,
+    PieceScore,
+)
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhrasePair
 
@@ -48,7 +54,7 @@ class GeneratorModel(ConvertedFolder):
             problem = f"the language model's tokenizer is missing: copy its {_TOKENIZER}"
             raise ModelError(f"{folder}: {problem} into the folder")
         with self.reading():
-            self._vocabulary = self.vocabulary("vocabulary")
+            self._vocabulary = self.vocabulary(TARGET_WEIGHTS, "vocabulary")
             self._tokenizer, self._digest = self._load_tokenizer(self.read(_TOKENIZER))
         # The tokens that the tokenizer adds before each text, such as Llama's <s>.
         example = self._tokenizer.encode("a")

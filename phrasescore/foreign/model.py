@@ -18,6 +18,7 @@ import msgspec
 
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
+from phrasescore.foreign.weights import count_rows
 from phrasescore.io.journal import digest_file, digest_text
 from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 from phrasescore.io.text import shorten
@@ -25,6 +26,9 @@ from phrasescore.records import PhrasePair
 
 # Maximum size of a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
+# Weights with a row for each piece.
+_SOURCE_WEIGHTS = ("encoder/embeddings_0/weight", "encoder/embeddings/weight")
+TARGET_WEIGHTS = ("decoder/embeddings/weight", "decoder/projection/weight")
 _MORE_PIECES = 10  # a translation has at most twice the source's pieces plus this many
 
 _Key = TypeVar("_Key")
@@ -95,15 +99,32 @@ class ConvertedFolder:
         """Return the content of a file."""
         return read_plain(os.path.join(self.folder, name), MAX_JSON)
 
-    def vocabulary(self, *names: str) -> frozenset[str]:
-        """Return the pieces in the first vocabulary that exists."""
-        for name in names:
-            if f"{name}.json" in self.files:
-                return frozenset(msgspec.json.decode(self.read(f"{name}.json"), type=list[str]))
-            if f"{name}.txt" in self.files:
-                return frozenset(self.read(f"{name}.txt").decode().split("\n"))
-        problem = "expected a model that CTranslate2 has converted, with a"
-        raise ModelError(f"{self.folder}: {problem} {names[0].replace('_', ' ')}")
+    def vocabulary(self, weights: Sequence[str], *names: str) -> frozenset[str]:
+        """Return the pieces in the first vocabulary that exists.
+
+        :param weights: names of weights that have a row for each piece. CTranslate2 does not check
+            their sizes, and reads other memory for a piece that has no row.
+        """
+        for name in (f"{name}.{ending}" for name in names for ending in ("json", "txt")):
+            if name in self.files:
+                break
+        else:
+            problem = "expected a model that CTranslate2 has converted, with a"
+            raise ModelError(f"{self.folder}: {problem} {names[0].replace('_', ' ')}")
+        data = self.read(name)
+        if name.endswith("json"):
+            pieces = msgspec.json.decode(data, type=list[str])
+        else:
+            pieces = data.decode().removesuffix("\n").split("\n")
+        rows = min((self._rows[each] for each in weights if each in self._rows), default=math.inf)
+        if len(pieces) > rows:
+            problem = f"expected at most {rows:,} pieces, the rows of model.bin"
+            raise ModelError(f"{self.folder}/{name}: {problem}, found {len(pieces):,}")
+        return frozenset(pieces)
+
+    @cached_property
+    def _rows(self) -> dict[str, int]:
+        return count_rows(os.path.join(self.folder, "model.bin"))
 
     def digest(self, *settings: str) -> str:
         """Return a digest of the files on which scores depend, and of the given settings."""
@@ -131,8 +152,8 @@ class ForeignModel(ConvertedFolder):
             raise ModelError(f"{folder}: {problem}")
         with self.reading():
             self._known_source, self._known_target = (
-                self.vocabulary(f"{side}_vocabulary", "shared_vocabulary")
-                for side in ("source", "target")
+                self.vocabulary(weights, f"{side}_vocabulary", "shared_vocabulary")
+                for side, weights in (("source", _SOURCE_WEIGHTS), ("target", TARGET_WEIGHTS))
             )
         piece_text = partial(PieceText, moses_tokens=text.moses_tokens, detruecase=text.detruecase)
         source, target = self._spm("source", text.source_spm), self._spm("target", text.target_spm)

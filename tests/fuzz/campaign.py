@@ -22,9 +22,10 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
+from queue import SimpleQueue
 from typing import NamedTuple
 
 from tqdm import tqdm
@@ -156,66 +157,93 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     return None
 
 
-# The arena of a process of the pool.
+# The arena of a process, and the file in which it writes the number of the case that it runs.
 _arena: list[Arena] = []
+_now: list[Path] = []
 
 
-def _start(pristine: Path, folder: Path) -> None:
+def _start(pristine: Path, folder: Path, now: Path) -> None:
     _arena.append(Arena(pristine, folder / str(os.getpid())))
+    _now.append(now)
 
 
 def _run(name: str, numbers: range) -> Result:
-    return run_cases(_arena[0], SUBJECTS[name], numbers)
+    results = []
+    for number in numbers:
+        _now[0].write_text(str(number))
+        results.append(run_cases(_arena[0], SUBJECTS[name], range(number, number + 1)))
+    return _sum(results)
+
+
+class _Worker:
+    """A process that runs cases; a new one takes its place when it dies."""
+
+    def __init__(self, folder: Path, number: int) -> None:
+        self._folder, self._now = folder, folder / f"case-{number}"
+        self._pool = self._new()
+
+    def _new(self) -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(
+            1,
+            multiprocessing.get_context("spawn"),  # this process has threads of torch's
+            initializer=_start,
+            initargs=(self._folder / "pristine", self._folder, self._now),
+        )
+
+    def run(self, name: str, numbers: range) -> Result:
+        """Run cases; one at which the process dies is a finding, and the others are run again."""
+        try:
+            return self._pool.submit(_run, name, numbers).result()
+        except BrokenProcessPool:
+            self._pool = self._new()
+            at = numbers.index(int(self._now.read_text()))
+            death = Result(0, 0, [Finding(name, numbers[at], "the process died")])
+            others = [self.run(name, part) for part in (numbers[:at], numbers[at + 1 :]) if part]
+            return _sum([death, *others])
+
+    def end(self) -> None:
+        self._pool.shutdown()
 
 
 def run_campaign(folder: Path, names: list[str], numbers: range, processes: int) -> list[Result]:
-    """Run the cases of these numbers of each subject in a pool; return a result for each subject.
+    """Run the cases of these numbers of each subject in processes; return a result per subject.
 
-    A process that dies is a finding; the other cases are run by new ones. Ctrl-C and SIGTERM end
-    the campaign; the results until then are returned.
+    Ctrl-C and SIGTERM end the campaign; the results until then are returned.
     """
     make_material(folder / "pristine")
-    left = [
+    parts = [
         (name, part[at : at + _BATCH])
         for name in names
         for part in [numbers[: math.ceil(len(numbers) * SUBJECTS[name].share)]]
         for at in range(0, len(part), _BATCH)
     ]
-    left.sort(key=lambda item: zlib.crc32(repr(item).encode()))  # dear subjects spread out
+    parts.sort(key=lambda item: zlib.crc32(repr(item).encode()))  # dear subjects spread out
     found: dict[str, list[Result]] = {name: [] for name in names}
-    while left:
-        with ProcessPoolExecutor(
-            processes,
-            multiprocessing.get_context("spawn"),  # this process has threads of torch's
-            initializer=_start,
-            initargs=(folder / "pristine", folder),
-        ) as pool:
-            tasks = [(item, pool.submit(_run, *item)) for item in left]
-            left, taken = [], 0
-            try:
-                for (name, part), task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
-                    try:
-                        found[name].append(task.result())
-                        for finding in found[name][-1].findings:
-                            tqdm.write(f"{finding}", file=sys.stderr)
-                    except BrokenProcessPool:
-                        if len(part) > 1:
-                            half = len(part) // 2
-                            left += [(name, part[:half]), (name, part[half:])]
-                        else:
-                            death = Finding(name, part[0], "the process died")
-                            found[name].append(Result(0, 0, [death]))
-                    taken += 1
-            except KeyboardInterrupt:
-                pool.shutdown(cancel_futures=True)
-                left = []
-                for (name, _), task in tasks[taken:]:
-                    if not task.cancelled() and task.exception() is None:
-                        found[name].append(task.result())
-    return [
-        Result(sum(r.refused for r in of), sum(r.taken for r in of), [f for r in of for f in r[2]])
-        for of in found.values()
-    ]
+    workers = [_Worker(folder, number) for number in range(processes)]
+    free: SimpleQueue[_Worker] = SimpleQueue()
+    for worker in workers:
+        free.put(worker)
+
+    def run_part(name: str, part: range) -> None:
+        worker = free.get()
+        try:
+            result = worker.run(name, part)
+        finally:
+            free.put(worker)
+        found[name].append(result)
+        for finding in result.findings:
+            tqdm.write(f"{finding}", file=sys.stderr)
+
+    with ThreadPoolExecutor(processes) as threads:
+        tasks = [threads.submit(run_part, *part) for part in parts]
+        try:
+            for task in tqdm(tasks, "cases", unit_scale=_BATCH, mininterval=10):
+                task.result()
+        except KeyboardInterrupt:
+            threads.shutdown(cancel_futures=True)
+    for worker in workers:
+        worker.end()
+    return [_sum(results) for results in found.values()]
 
 
 def main() -> None:
