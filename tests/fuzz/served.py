@@ -20,7 +20,7 @@ from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import INTERNAL
 from phrasescore.workflows.translation.system import read_system
 from phrasescore.workflows.translation.translate import SystemTranslator
-from tests.phrasescore.workflows.serve.test_application import ask as ask_server
+from tests.phrasescore.workflows.serve.server import ask_application
 
 
 class _RefusalError(Exception):
@@ -86,7 +86,7 @@ def _good_answer(server: Any) -> Any:
 
 def _answer(server: Any, path: str, body: bytes) -> Any:
     values: Any
-    status, _, answer = asyncio.run(ask_server(server, path, body))
+    status, _, answer = asyncio.run(ask_application(server, path, body))
     if path == "/RPC2":
         assert status == 200, answer
         try:

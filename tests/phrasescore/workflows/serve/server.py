@@ -1,5 +1,6 @@
 """A server of a tiny system, as a process, and clients for it."""
 
+import asyncio
 import contextlib
 import json
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.workflows.serve.application import TranslationServer
 from tests.forked import Forked, run_command
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_networks import RandomNetwork
@@ -31,6 +33,30 @@ def write_system(folder: Path) -> None:
         (folder / name).write_text(text)
     network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
     save_checkpoint(folder / "attention", network.checkpoint)
+
+
+async def ask_application(
+    server: TranslationServer, path: str, *parts: bytes | None
+) -> tuple[int | None, dict[bytes, bytes], bytes]:
+    """Return the answer to a request whose body arrives in parts; after None the client is gone."""
+    waiting, sent = list(parts), []
+
+    async def receive() -> dict[str, Any]:
+        if not waiting:
+            await asyncio.sleep(1000)
+        part = waiting.pop(0)
+        if part is None:
+            return {"type": "http.disconnect"}
+        more = bool(waiting) and None not in waiting
+        return {"type": "http.request", "body": part, "more_body": more}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    await server.application(scope, receive, send)
+    body = b"".join(message.get("body", b"") for message in sent)
+    return sent[0]["status"], dict(sent[0]["headers"]), body
 
 
 class Server:

@@ -17,6 +17,7 @@ from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.translate import SystemTranslation
+from tests.phrasescore.workflows.serve.server import ask_application
 
 
 @dataclass
@@ -49,32 +50,8 @@ def make(collector: Collector, **settings: Any) -> TranslationServer:
     return TranslationServer(collector, Serving(**settings), "a system")  # type: ignore[arg-type]
 
 
-async def ask(
-    server: TranslationServer, path: str, *parts: bytes | None
-) -> tuple[int | None, dict[bytes, bytes], bytes]:
-    """Return the answer to a request whose body arrives in parts; after None the client is gone."""
-    waiting, sent = list(parts), []
-
-    async def receive() -> dict[str, Any]:
-        if not waiting:
-            await asyncio.sleep(1000)
-        part = waiting.pop(0)
-        if part is None:
-            return {"type": "http.disconnect"}
-        more = bool(waiting) and None not in waiting
-        return {"type": "http.request", "body": part, "more_body": more}
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
-    await server.application(scope, receive, send)
-    body = b"".join(message.get("body", b"") for message in sent)
-    return sent[0]["status"], dict(sent[0]["headers"]), body
-
-
 def answer_of(server: TranslationServer, *parts: bytes | None) -> tuple[int | None, Any]:
-    status, _, body = asyncio.run(ask(server, "/translate", *parts))
+    status, _, body = asyncio.run(ask_application(server, "/translate", *parts))
     return status, json.loads(body)
 
 
@@ -93,7 +70,7 @@ def test_what_takes_too_long_is_told_and_dropped() -> None:
     assert answer_of(server, ONE) == (504, {"error": problem})
     assert [each.cancelled() for each in collector.submitted] == [True]
     call = xmlrpc.client.dumps(({"text": "la"},), "translate").encode()
-    status, _, body = asyncio.run(ask(server, "/RPC2", call))
+    status, _, body = asyncio.run(ask_application(server, "/RPC2", call))
     with pytest.raises(xmlrpc.client.Fault, match=problem) as caught:
         xmlrpc.client.loads(body)
     assert (status, caught.value.faultCode) == (200, -505)
@@ -123,7 +100,7 @@ def test_a_request_that_does_not_arrive_is_told() -> None:
 
 def test_sentences_of_a_client_that_is_gone_are_dropped() -> None:
     collector = Collector(silent)
-    status, _, body = asyncio.run(ask(make(collector), "/translate", ONE, None))
+    status, _, body = asyncio.run(ask_application(make(collector), "/translate", ONE, None))
     assert (status, body) == (400, b"")
     assert [each.cancelled() for each in collector.submitted] == [True]
 
@@ -134,7 +111,9 @@ def test_a_busy_server_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     many = json.dumps({"text": ["a"] * 999}).encode()
 
     async def several() -> list[tuple[int | None, dict[bytes, bytes], bytes]]:
-        return await asyncio.gather(*(ask(server, "/translate", body) for body in (many, ONE, ONE)))
+        return await asyncio.gather(
+            *(ask_application(server, "/translate", body) for body in (many, ONE, ONE))
+        )
 
     *first, last = asyncio.run(several())
     assert [status for status, _, _ in first] == [504, 504]
@@ -164,7 +143,7 @@ def test_what_fails_is_told_and_a_bug_is_logged(
 def test_control_characters_make_no_wrong_xml() -> None:
     call = xmlrpc.client.dumps(({"text": "la"},), "translate").encode()
     server = make(Collector(lambda _, answer: upper("a\x01<b>&\ufffe", answer)))
-    _, _, body = asyncio.run(ask(server, "/RPC2", call))
+    _, _, body = asyncio.run(ask_application(server, "/RPC2", call))
     ((answer,), _) = xmlrpc.client.loads(body)
     assert answer == {"text": "A\ufffd<B>&\ufffd"}
 
