@@ -41,7 +41,7 @@ def run_undisturbed(work: Work, folder: Path) -> Undisturbed:
     process = start(work, folder)
     assert process.wait(600) == 0, (folder / "log").read_text()
     seconds = time.monotonic() - begin
-    outputs = {name: (folder / name).read_bytes() for name in work.outputs}
+    outputs = {name: work.read(folder / name) for name in work.outputs}
     return Undisturbed(seconds, outputs, _names(folder))
 
 
@@ -76,7 +76,7 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
         if status not in (0, -sent, 128 + sent, *of_ray):
             return f"{said}: exit {status}: {_tail(folder)}"
         for name, data in wanted.outputs.items() if not work.grows else ():
-            if (folder / name).exists() and (folder / name).read_bytes() != data:
+            if (folder / name).exists() and work.read(folder / name) != data:
                 return f"{said}: {name} is there, and has other bytes"
         # The signal came as it ended, and nothing is left to go on with; at most a folder that is
         # about to be removed.
@@ -100,7 +100,7 @@ def disturb(work: Work, folder: Path, wanted: Undisturbed, numbers: random.Rando
         if status:
             return f"{said}: exit {status} when it goes on: {_tail(folder)}"
     for name, data in wanted.outputs.items():
-        if (folder / name).read_bytes() != data:
+        if work.read(folder / name) != data:
             return f"{said}: other bytes in {name}"
     if left := _names(folder) ^ wanted.names:
         return f"{said}: other files: {sorted(left)[:5]}"

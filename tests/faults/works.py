@@ -65,6 +65,8 @@ class Work:
     :ivar resume: what is added to it to go on.
     :ivar outputs: files that are the same bytes whatever came between.
     :ivar grows: whether they are there before the end, as the table of the rows that are done.
+    :ivar measures: whether values in them depend on the speed of the machine. Then only the names
+        of the settings are compared.
     """
 
     name: str
@@ -72,6 +74,15 @@ class Work:
     outputs: tuple[str, ...] = ("out.gz",)
     resume: str = " --resume"
     grows: bool = False
+    measures: bool = False
+
+    def read(self, path: Path) -> bytes:
+        """Return what is the same whatever came between."""
+        data = path.read_bytes()
+        if not self.measures:
+            return data
+        settings = [line.strip(b"# ") for line in data.splitlines() if b" = " in line]
+        return b" ".join(line.partition(b" = ")[0] for line in settings)
 
 
 def _train(kind: str, inputs: str, *more: str) -> Work:
@@ -81,9 +92,11 @@ def _train(kind: str, inputs: str, *more: str) -> Work:
     return Work(name, command, ("out/model.safetensors", "out/config.toml"))
 
 
-def _whole(name: str, command: str, *more: str, output: str = "out") -> Work:
+def _whole(
+    name: str, command: str, *more: str, output: str = "out", measures: bool = False
+) -> Work:
     """Return a command that begins again, and has its whole outputs at its end."""
-    return Work(name, command, tuple(filter(None, (output, *more))), "")
+    return Work(name, command, tuple(filter(None, (output, *more))), "", measures=measures)
 
 
 _TEXT = "train.en train.fr"
@@ -180,12 +193,10 @@ WORKS = {
             "init",
             "init moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
             "--minutes 5 -o out",
+            measures=True,
         ),
-        _whole(
-            "combine",
-            "combine all.gz all.gz -o out --votes",
-        ),
-        _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-unweighted -o out"),
+        _whole("combine", "combine all.gz all.gz -o out --votes"),
+        _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-missing -o out"),
         Work("rescore ray", f"{_RESCORE} {_RAY}"),
         Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",)),
         Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),
