@@ -31,21 +31,28 @@ def main() -> None:
         folder = Path(name)
         make_folder(folder / "pristine")
         for work in chosen:
-            if work == "others":
-                found = dict(check_all(folder / "pristine"))
-            elif work.startswith("disk "):
-                found = dict(
-                    fill_all(work[5:], folder / "pristine", folder / "disks", options.sizes)
-                )
-            else:
-                tries = kills(WORKS[work], folder / "pristine", folder, options.kills, options.seed)
-                found = {f"kill {number}": problem for number, problem in enumerate(tries)}
+            try:
+                found = _run(work, folder, options)
+            except AssertionError as error:
+                found = {"undisturbed": str(error)}
             problems = {what: problem for what, problem in found.items() if problem}
             print(f"{work:22} {len(found):4} tried, {len(problems)} problems", flush=True)
             for what, problem in problems.items():
                 print(f"    {what}: {problem}", flush=True)
             lost += len(problems)
     sys.exit(lost > 0)
+
+
+def _run(work: str, folder: Path, options: argparse.Namespace) -> dict[str, str | None]:
+    """Return what was tried, and the problem of each or None."""
+    if work == "others":
+        return dict(check_all(folder / "pristine"))
+    if work.startswith("disk "):
+        return dict(fill_all(work[5:], folder / "pristine", folder / "disks", options.sizes))
+    tries = kills(
+        WORKS[work], folder / "pristine", folder / "kills" / work, options.kills, options.seed
+    )
+    return {f"kill {number}": problem for number, problem in enumerate(tries)}
 
 
 if __name__ == "__main__":

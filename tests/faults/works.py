@@ -137,7 +137,10 @@ WORKS = {
             "generate rnn --augment small.gz --targets 2 -o out.gz --threads 1",
         ),
         Work("tune", _TUNE, ("out",)),
-        _train("transformer", _TEXT, _SIZES, "--set model.feed_forward_size=32"),
+        _train(
+            *("transformer", _TEXT, "--set model.hidden_size=32 --set model.heads=4"),
+            "--set model.feed_forward_size=32 --set vocabulary.subwords=500",
+        ),
         _whole(
             "decode",
             "decode test.en --config small.ini --stack 3 --processes 2 -o out --nbest n.gz 9",
