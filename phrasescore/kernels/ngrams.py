@@ -6,6 +6,8 @@ order the last word follows the others. All functions work on parts of longer se
 how far they have come.
 """
 
+import math
+
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
@@ -158,6 +160,15 @@ def find(rows, i, table, j, keys, found):  # type: ignore[no-untyped-def]
         else:
             j += 1
     return i, j
+
+
+@_KERNEL
+def log10(values):  # type: ignore[no-untyped-def]
+    """Return logarithms of the C library, as in KenLM; those of numpy depend on the processor."""
+    logs = np.empty_like(values)
+    for index in range(len(values)):
+        logs[index] = math.log10(values[index])
+    return logs
 
 
 @_KERNEL

@@ -296,9 +296,18 @@ def lacks_units(name: PrecisionName) -> bool:
     Instructions that torch does not report (other architectures, older versions) are assumed to
     exist.
     """
-    has = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    has = _capabilities()
     reported = [has[unit] for unit in _UNITS.get(name, ()) if unit in has]
     return bool(reported) and not any(reported)
+
+
+def has_matrix_units() -> bool:
+    """Return whether this processor has AMX, which multiplies much faster in bfloat16."""
+    return bool(_capabilities().get("amx_bf16"))
+
+
+def _capabilities() -> dict[str, Any]:
+    return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 
 @functools.cache

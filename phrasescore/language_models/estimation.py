@@ -30,6 +30,7 @@ from phrasescore.kernels.ngrams import (
     discount,
     find,
     format_ngrams,
+    log10,
 )
 from phrasescore.language_models.row_sorter import BLOCK_BYTES, Rows, RowSorter
 
@@ -300,10 +301,10 @@ class _Formatter:
 
     def __call__(self, rows: Rows, size: int, probabilities: Floats, weights: Floats) -> bytes:
         """Return the lines of n-grams in suffix order; the highest order has no weights."""
-        log_probs = np.minimum(np.log10(probabilities), 0)
+        log_probs = np.minimum(log10(probabilities), 0)
         most = int(self._lengths[rows[:, :size]].sum()) + len(rows) * (size + 2 * NUMBER_SIZE)
         text = np.empty(most, np.uint8)
         count = format_ngrams(
-            rows, size, log_probs, np.log10(weights), self._words, self._starts, text
+            rows, size, log_probs, log10(weights), self._words, self._starts, text
         )
         return text[:count].tobytes()

@@ -1,25 +1,15 @@
 """The precision of matrix products in training."""
 
 import dataclasses
-import logging
 import os
-import time
 from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 
-from phrasescore.kernels.precision import lacks_units, products_in
+from phrasescore.kernels.precision import has_matrix_units, products_in
 from phrasescore.settings.config import Config, TrainingPrecision
 from phrasescore.training.ranks import Ranks
-
-_logger = logging.getLogger(__name__)
-
-# The sizes of a product in a small network: rows, inputs and outputs.
-_ROWS, _INPUTS, _OUTPUTS = 640, 256, 1024
-_TURNS = 20
-# A smaller gain is not worth the rounding.
-_WORTHWHILE = 0.8
 
 
 def choose_precision(
@@ -27,7 +17,8 @@ def choose_precision(
 ) -> Config:
     """Return the settings with ``precision = "auto"`` replaced by the faster precision.
 
-    On a CPU with instructions for bfloat16, the first rank times a product in each precision.
+    It is bfloat16 if the processor of the first rank has AMX. A measurement would depend on what
+    else the machine does, and then the same command would train different models.
 
     :param stored: settings of the run to resume, which keeps its precision.
     """
@@ -36,25 +27,10 @@ def choose_precision(
     chosen: TrainingPrecision = "float32"
     if stored is not None:
         chosen = stored.training.precision
-    elif device.type == "cpu" and not lacks_units("bfloat16"):
-        share = _seconds("bfloat16", device) / _seconds("float32", device) if ranks.is_first else 0
-        share = ranks.sum([share])[0]
-        chosen = "bfloat16" if share < _WORTHWHILE else "float32"
-        _logger.info("bfloat16 products take %.2f of the time of float32 products", share)
+    elif device.type == "cpu" and ranks.sum([ranks.is_first and has_matrix_units()])[0]:
+        chosen = "bfloat16"
     training = dataclasses.replace(config.training, precision=chosen)
     return dataclasses.replace(config, training=training)
-
-
-def _seconds(precision: TrainingPrecision, device: torch.device) -> float:
-    """Return the shortest time of a product."""
-    rows, weight = torch.ones(_ROWS, _INPUTS), torch.ones(_OUTPUTS, _INPUTS)
-    times = []
-    with product_precision(precision, device):
-        for _ in range(_TURNS):
-            start = time.perf_counter()
-            torch.mm(rows, weight.t())
-            times.append(time.perf_counter() - start)
-    return min(times)
 
 
 def product_precision(
