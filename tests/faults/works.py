@@ -64,7 +64,8 @@ class Work:
 
     :ivar resume: what is added to it to go on.
     :ivar outputs: files that are the same bytes whatever came between.
-    :ivar grows: whether they are there before the end, as the table of the rows that are done.
+    :ivar grows: whether they are there before the end, as the table of the rows that are done, and
+        the best weights so far after Ctrl-C.
     :ivar measures: whether values in them depend on the speed of the machine. Then only the names
         of the settings are compared.
     """
@@ -136,7 +137,7 @@ WORKS = {
             "generate --augment",
             "generate rnn --augment small.gz --targets 2 -o out.gz --threads 1",
         ),
-        Work("tune", _TUNE, ("out",)),
+        Work("tune", _TUNE, ("out",), grows=True),
         _train(
             *("transformer", _TEXT, "--set model.hidden_size=32 --set model.heads=4"),
             "--set model.feed_forward_size=32 --set vocabulary.subwords=500",
@@ -172,11 +173,13 @@ WORKS = {
             "json",
         ),
         _whole("build-lm", "build-lm train.fr -o out"),
-        _whole(
+        Work(
             "tune lists",
             "tune lists.gz --references dev.fr --moses-ini moses.ini --starts 5 --threads 1 -o out "
             "--moses-ini-out ini --features-out features --scores-out scores --report report",
-            *("ini", "features", "scores", "report"),
+            ("out", "ini", "features", "scores", "report"),
+            "",
+            grows=True,
         ),
         _whole(
             "evaluate",
@@ -201,7 +204,7 @@ WORKS = {
         _whole("combine", "combine all.gz all.gz -o out --votes"),
         _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-missing -o out"),
         Work("rescore ray", f"{_RESCORE} {_RAY}"),
-        Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",)),
+        Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",), grows=True),
         Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),
     )
 }
