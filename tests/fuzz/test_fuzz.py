@@ -12,7 +12,7 @@ from tests.fuzz.campaign import run_cases
 from tests.fuzz.material import make_material
 from tests.fuzz.subjects import SUBJECTS
 
-CASES = 3
+CASES = 1
 
 
 @pytest.fixture(scope="module")
