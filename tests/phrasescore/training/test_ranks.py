@@ -67,17 +67,17 @@ def test_a_run_alone_is_the_only_rank() -> None:
 
 @pytest.mark.timeout(600)
 def test_ranks_learn_what_one_process_learns(table: Path, tmp_path: Path) -> None:
-    one, three = tmp_path / "one", tmp_path / "three"
+    one, two = tmp_path / "one", tmp_path / "two"
     alone = succeeded(run(*command(table, one, 1)[3:]))
-    shared = train(table, three, 3)
+    shared = train(table, two, 2)
     assert shared.returncode == 0, shared.stderr
     # The sums of floats differ in their order alone.
     assert perplexity(shared.stderr) == pytest.approx(perplexity(alone.stderr), rel=1e-4)
-    expected, found = load_file(one / "model.safetensors"), load_file(three / "model.safetensors")
+    expected, found = load_file(one / "model.safetensors"), load_file(two / "model.safetensors")
     for name, weights in expected.items():
         torch.testing.assert_close(found[name], weights, rtol=1e-3, atol=1e-4)
     assert shared.stderr.count("distinct pairs") == 1
-    assert not (tmp_path / "three.work").exists()
+    assert not (tmp_path / "two.work").exists()
 
 
 @pytest.mark.slow
