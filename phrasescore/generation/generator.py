@@ -6,6 +6,7 @@ words. An engine's workers generate the targets for one window of sources at a t
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
@@ -228,6 +229,8 @@ class SearchWalk:
         for network, rows, normalizers in zip(
             self._networks, self._rows, self._normalizers, strict=True
         ):
+            # Where one is not finite, no word may have been found.
+            network.probabilities.check(normalizers.cpu().numpy(), math.inf)
             log_probs = network.probabilities.log_probs(
                 rows, normalizers, places, network.own_ids(words)
             )

@@ -9,7 +9,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -306,7 +306,7 @@ def has_matrix_units() -> bool:
     return bool(_capabilities().get("amx_bf16"))
 
 
-def _capabilities() -> dict[str, Any]:
+def _capabilities() -> Mapping[str, Any]:
     return torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
 
 

@@ -81,6 +81,7 @@ def _damage(arena: Arena, subject: Subject, number: int) -> str:
     name = numbers.choice(files)
     data = (arena.pristine / name).read_bytes()
     path = arena.folder / name
+    path.unlink()  # a server of an earlier case may have mapped its bytes into memory
     path.write_bytes(mutate(data, numbers, is_gzip=name.endswith(".gz")))
     if numbers.random() < 0.8:
         _make_right_again(path)

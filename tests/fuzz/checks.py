@@ -50,7 +50,7 @@ def scored_lists(*features: str, nbest: str = "nbest", out: str = "out") -> Chec
             return f"{len(before)} lines became {len(after)}"
         names = "".join(rf" {name}[=:] ?(-?[\d.e+-]+)" for name in features)
         for number, (old, new) in enumerate(zip(before, after, strict=True), start=1):
-            found = re.search(rf"{names}(?= ?\|\|\|)".encode(), new)
+            found = re.search(rf"{names}(?= *\|\|\|)".encode(), new)
             if found is None or not all(math.isfinite(float(each)) for each in found.groups()):
                 return f"line {number} has no {features}: {new!r}"
             for name, value in zip(features, found.groups(), strict=True):
@@ -150,4 +150,4 @@ def _lists_of(path: str) -> list[list[_Fields]]:
 
 
 def _fields(line: bytes) -> _Fields:
-    return [part.strip(b" \r") for part in line.split(b"|||")]
+    return [part.strip(b" ") for part in line.removesuffix(b"\r").split(b"|||")]

@@ -215,6 +215,7 @@ def _subjects() -> Iterable[Subject]:
         ("aligned.nbest", "source", "references", "alignments", "weights", "joint"),
         None,
         ("out/",),
+        changes=("out.work/",),  # of a run that diverges
     )
 
 

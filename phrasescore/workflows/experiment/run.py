@@ -269,12 +269,15 @@ def run_steps(
     def position(step: Step) -> str:
         return f"step {steps.index(step) + 1} of {len(steps)}"
 
+    def log_of(step: Step) -> Path:
+        return logs / f"{re.sub('[ /]', '.', step.name)}.log"
+
     def start(step: Step) -> RunningStep:
         is_resumed = states.begin(step)
         words = (*step.words, "--resume") if is_resumed and step.partial else step.words
         say(f"{position(step)}: {step.name}{' (resumed)' if is_resumed else ''}")
         _logger.debug("$ %s", shown(words))
-        log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
+        log = log_of(step)
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         step.prepare()
@@ -294,7 +297,9 @@ def run_steps(
                 waiting.remove(step)
                 if states.is_done(step):
                     after(step, False)
-                elif states.recover(step):
+                    continue
+                states.read_log(step, log_of(step))
+                if states.recover(step):
                     finish(step)
                 else:
                     running.append(start(step))

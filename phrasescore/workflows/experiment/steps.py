@@ -26,6 +26,7 @@ from phrasescore.io.output import open_output
 
 STATE = "steps.json"
 TABLE_FILES = ("table.txt", "table.toml")
+_WARNING = "phrasescore: warning: "  # the beginning of a line in a log
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,6 +126,14 @@ class StepStates:
             if not are_done[-1]:
                 unfinished.update(step.outputs)
         return are_done
+
+    def read_log(self, step: Step, log: Path) -> None:
+        """Add the warnings in a step's log that a run did not read before it was killed."""
+        last_run = log.read_text(errors="replace").rpartition("\n$ ")[2] if log.exists() else ""
+        state = self.state(step)
+        lines = [line for line in last_run.splitlines() if line.startswith(_WARNING)]
+        found = (line.removeprefix(_WARNING) for line in lines)
+        state.warnings = list(dict.fromkeys([*state.warnings, *found]))
 
     def recover(self, step: Step) -> bool:
         """Return whether a killed run left complete outputs, or older ones can be restored."""

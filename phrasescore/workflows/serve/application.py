@@ -28,6 +28,7 @@ _logger = logging.getLogger(__name__)
 _MOST_BYTES = 1 << 20  # of a request's body
 _MOST_SENTENCES = 100  # of a request
 _MOST_HYPOTHESES = 1000  # of a sentence
+_MOST_CHARACTERS = 200  # of the reason for a refusal
 _MOST_WAITING = 1000  # sentences of all requests that are not translated yet
 
 _NOTHING = SystemSentence((), ())
@@ -119,7 +120,9 @@ class TranslationServer:
         try:
             given = msgspec.json.decode(body, type=TranslateRequest)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-            raise HTTPException(400, f"expected a JSON object: {error}") from error
+            # It may quote the request.
+            problem = str(error)[:_MOST_CHARACTERS]
+            raise HTTPException(400, f"expected a JSON object: {problem}") from error
         texts = [given.text] if isinstance(given.text, str) else given.text
         size = max(given.nbest, int(given.explain))
         task = SystemTask(0, _NOTHING, size, True, size > 0, attention=given.explain)

@@ -111,7 +111,11 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
     assert (folder / "out").read_bytes() == three_commands(columns=columns)
     for old, new, problem in (
         ("program.py", "no.py", "ended with exit code 2"),
-        (sys.executable, "no-program", "there is no program 'no-program'"),
+        (
+            sys.executable,
+            "no-program",
+            "system.toml: [rescore 1] scores_command: there is no program 'no-program'",
+        ),
         ("ctranslate2 = 'gpt'", "ctranslate2 = 'no'", "no: "),
         ("ctranslate2 = 'gpt'", "feature = 'target_length'", "text: requires ctranslate2"),
         ("text.prompt", "text.promt", "did you mean 'prompt'?"),

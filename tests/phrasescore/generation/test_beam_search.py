@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.errors import PhrasescoreError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, beam_work
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.models.attention import AttentionNetwork
@@ -260,6 +260,15 @@ def test_what_finds_no_end_is_cut_and_says_so() -> None:
     # A wider one has what ended, and nothing that is cut.
     ((found,),) = beam_search(generator, [("x",)], BeamSettings(4, max_length=3))
     assert found.finished
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_a_network_whose_values_are_no_numbers_is_an_error(value: float) -> None:
+    checkpoint = RandomNetwork("attention", "uvw", "ab").checkpoint
+    with torch.no_grad():
+        dict(checkpoint.model.named_parameters())["output.bias"].fill_(value)
+    with pytest.raises(ModelError, match=r"a word's score is (nan|inf), expected"):
+        beam_search(Generator([checkpoint], CPU), [("u",)], BeamSettings(2))
 
 
 # Every kind, and whatever is searched beside

@@ -131,7 +131,8 @@ def test_a_killed_step_that_has_changed_begins_anew(steps: Steps) -> None:
     assert not (steps.folder / "part.b").exists()
 
 
-def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) -> None:
+@pytest.mark.parametrize("read", [True, False])
+def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps, read: bool) -> None:
     steps.mood("b", "whole")
     process = steps.start()
     until = time.monotonic() + 60
@@ -141,11 +142,17 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps) 
     process.kill()
     process.communicate()
     os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    if not read:  # the run was killed before it read the warning, which is in the log
+        state = (steps.folder / "steps.json").read_text()
+        (steps.folder / "steps.json").write_text(state.replace("it is odd", "it is even"))
+        with (steps.folder / "logs" / "b.log").open("a") as log:
+            log.write("phrasescore: warning: it is odd\n")
     steps.mood("b", None)
     steps.run()
     assert steps.calls() == ["a", "b", "other"]
     assert steps.done() == [True, True, True]
-    assert StepStates(steps.folder).state(steps.steps()[1]).warnings == ["it is odd"]
+    warnings = StepStates(steps.folder).state(steps.steps()[1]).warnings
+    assert warnings == (["it is odd"] if read else ["it is even", "it is odd"])
 
 
 def test_a_signal_reaches_the_process_as_ctrl_c(
