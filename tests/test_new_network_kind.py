@@ -1,6 +1,7 @@
 """A kind of network that another package adds is trained and used by all verbs."""
 
 import math
+import re
 import tomllib
 from pathlib import Path
 
@@ -120,11 +121,23 @@ def test_a_new_kind_is_trained_and_scores_and_generates(folder: Path) -> None:
     assert len((folder / "translated").read_text().splitlines()) == 2
 
 
-def test_an_experiment_has_rows_with_a_new_kind(folder: Path) -> None:
+def write_experiment(folder: Path) -> None:
     (folder / "dev.s").write_text("s1 s1\ns2\ns3 s1\ns5\n")
     (folder / "dev.t").write_text("t1 t1\nt2\nt3 t1\nt5\n")
     for name, text in {"x.toml": EXPERIMENT, "moses.ini": INI, "lm.arpa": LM}.items():
         (folder / name).write_text(text)
+
+
+def test_an_experiment_trains_and_uses_a_new_kind(folder: Path) -> None:
+    write_experiment(folder)
+    steps = succeeded(run("experiment", "x.toml", "-o", "out", "--dry-run")).stdout
+    assert re.search(r"phrasescore train bag \S+/table -o \S+/out/models/bag --updates 20", steps)
+    assert re.search(r"phrasescore rescore .*--model \S+/out/models/bag", steps)
+
+
+@pytest.mark.slow
+def test_an_experiment_has_rows_with_a_new_kind(folder: Path) -> None:
+    write_experiment(folder)
     succeeded(run("experiment", "x.toml", "-o", "out"))
     rows = tomllib.loads((folder / "out" / "table.toml").read_text())["row"]
     assert [row["name"] for row in rows] == ["Baseline", "+bag"]
