@@ -26,9 +26,8 @@ help:
 demo: $(INSTALLED)
 	@$(BIN)/python examples/english-french/demo.py
 
-# Workers, of which each loads torch; one more than cores, since some tests wait.
-WORKERS := $(shell cores=$$(getconf _NPROCESSORS_ONLN); echo $$((cores < 8 ? cores + 1 : 8)))
-PARALLEL := -n $(WORKERS) --dist worksteal
+# Workers, of which each loads torch.
+PARALLEL := -n auto --maxprocesses 8 --dist worksteal
 
 test: $(INSTALLED)
 	@$(BIN)/python -m pytest $(PARALLEL)

@@ -28,7 +28,13 @@ def arena(material: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ar
     return Arena(material, tmp_path / "arena")
 
 
-@pytest.mark.parametrize("name", SUBJECTS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (subject.share < 1))
+        for name, subject in SUBJECTS.items()
+    ],
+)
 def test_a_damaged_file_is_refused_in_a_line_or_taken_whole(arena: Arena, name: str) -> None:
     subject = SUBJECTS[name]
     # The files as they are are taken: a command that refuses everything would pass. This run may
