@@ -7,7 +7,7 @@ from typing import BinaryIO
 from phrasescore.errors import ModelError
 from phrasescore.io.plain_file import open_plain
 
-# Earlier versions, of converters before 2020, have other headers.
+# The headers of earlier versions differ.
 _FIRST_VERSION = 4
 
 

@@ -164,7 +164,10 @@ def find(rows, i, table, j, keys, found):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def log10(values):  # type: ignore[no-untyped-def]
-    """Return logarithms of the C library, as in KenLM; those of numpy depend on the processor."""
+    """Return the base-10 logarithms of float32 values, as KenLM computes them.
+
+    It calls the C library. The last digits of numpy's logarithms depend on the processor.
+    """
     logs = np.empty_like(values)
     for index in range(len(values)):
         logs[index] = math.log10(values[index])

@@ -139,8 +139,10 @@ WORKS = {
         ),
         Work("tune", _TUNE, ("out",), grows=True),
         _train(
-            *("transformer", _TEXT, "--set model.hidden_size=32 --set model.heads=4"),
-            "--set model.feed_forward_size=32 --set vocabulary.subwords=500",
+            "transformer",
+            _TEXT,
+            "--set model.hidden_size=32 --set model.heads=4 --set model.feed_forward_size=32",
+            "--set vocabulary.subwords=500",
         ),
         _whole(
             "decode",

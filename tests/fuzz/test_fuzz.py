@@ -1,4 +1,4 @@
-"""A short run of the campaign: each reader gets files that are damaged in a few ways.
+"""A short run of the campaign: each reader gets a damaged file.
 
 `make fuzz CASES=50000` is a long one; docs/reliability.md has what it found.
 """

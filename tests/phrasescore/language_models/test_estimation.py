@@ -1,5 +1,7 @@
 """n-gram models: probabilities by hand, by a slow implementation, and as lmplz writes them."""
 
+import ctypes
+import ctypes.util
 import gzip
 import io
 import random
@@ -12,7 +14,7 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text
-from phrasescore.kernels.ngrams import NUMBER_SIZE, format_ngrams
+from phrasescore.kernels.ngrams import NUMBER_SIZE, format_ngrams, log10
 from phrasescore.language_models import estimation
 from phrasescore.language_models.estimation import estimate
 from phrasescore.language_models.row_sorter import RowSorter
@@ -125,6 +127,13 @@ def test_numbers_are_the_shortest_that_are_read_as_the_same() -> None:
         else:
             shortest = np.format_float_positional(value, trim="-")
         assert line == shortest
+
+
+def test_logarithms_are_those_of_the_c_library() -> None:
+    function = ctypes.CDLL(ctypes.util.find_library("m")).log10f
+    function.argtypes, function.restype = [ctypes.c_float], ctypes.c_float
+    values = np.random.default_rng(1).uniform(0, 1, 20_000).astype(np.float32)
+    assert log10(values).tolist() == [function(value) for value in values.tolist()]
 
 
 def test_a_model_is_lmplz_s_to_the_byte(shared_data: Path) -> None:
