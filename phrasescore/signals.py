@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
 
+# The signals that end a command after it has cleaned up.
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
 
 class EndedBySignal(BaseException):
     """A signal that ends this process; the clean-up is the same as after Ctrl-C."""
@@ -65,9 +68,8 @@ def ending_on_signals() -> Iterator[None]:
 
     # nohup ignores SIGHUP, and a shell's & ignores SIGINT.
     defaults = (signal.SIG_DFL, signal.default_int_handler)
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     try:
-        with _handling([one for one in numbers if signal.getsignal(one) in defaults], end):
+        with _handling([one for one in _ENDING if signal.getsignal(one) in defaults], end):
             yield
     finally:
         if ended:
@@ -76,7 +78,7 @@ def ending_on_signals() -> Iterator[None]:
 
 @contextmanager
 def deferring_signals() -> Iterator[None]:
-    """Defer SIGINT and SIGTERM, except a second SIGINT, and protect their handlers.
+    """Defer SIGINT, SIGTERM and SIGHUP, except a second SIGINT, and protect their handlers.
 
     Ray sets a handler of SIGTERM when it starts, and crashes later if a handler raises meanwhile.
     """
@@ -92,7 +94,7 @@ def deferring_signals() -> Iterator[None]:
 
     install = signal.signal
     try:
-        with _handling((signal.SIGINT, signal.SIGTERM), defer):
+        with _handling(_ENDING, defer):
             signal.signal = lambda *_, **__: None
             try:
                 yield

@@ -33,7 +33,11 @@ class RayConnection:
         # Logs and sockets of the Ray that we have started.
         self._folder: Path | None = None
         if self._is_ours:
-            self._open(engine)
+            try:
+                self._open(engine)
+            except BaseException:  # a signal, which waited while Ray started
+                self.close()
+                raise
 
     def _open(self, engine: Compute) -> None:
         address = engine.ray_address
@@ -50,11 +54,11 @@ class RayConnection:
         try:
             with deferring_signals():
                 context = self.ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
+                if address is None:
+                    self._folder = Path(context.address_info["session_dir"])
         except Exception as error:  # of any type: Ray starts programs and parses their output
             where = "Ray cannot be started" if address is None else f"Ray at {address}"
             raise PhrasescoreError(f"{where}: {first_line(error)}") from error
-        if address is None:
-            self._folder = Path(context.address_info["session_dir"])
 
     def close(self) -> None:
         """Disconnect, and stop Ray if this process started it."""

@@ -5,6 +5,7 @@ import signal
 import sys
 import time
 import types
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.engines.ray_connection import RayConnection
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
+from phrasescore.signals import EndedBySignal, ending_on_signals
 
 
 class FakeRay(types.ModuleType):
@@ -25,6 +27,8 @@ class FakeRay(types.ModuleType):
         self.folder = folder
         self.arguments: dict[str, Any] = {}
         self.error: Exception | None = None
+        # A signal that comes while it starts.
+        self.signal: int | None = None
 
     def is_initialized(self) -> bool:
         return bool(self.arguments)
@@ -32,6 +36,8 @@ class FakeRay(types.ModuleType):
     def init(self, **arguments: Any) -> object:
         if self.error is not None:
             raise self.error
+        if self.signal is not None:
+            signal.raise_signal(self.signal)
         self.arguments = arguments
         # As Ray does.
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(number))
@@ -41,15 +47,17 @@ class FakeRay(types.ModuleType):
         return types.SimpleNamespace(address_info={"session_dir": str(self.folder)})
 
     def shutdown(self) -> None:
-        assert self.folder.exists()
+        assert not self.arguments or self.folder.exists()
         self.arguments = {}
 
 
 @pytest.fixture
-def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeRay:
+def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
     fake = FakeRay(tmp_path / "ray" / "session_1")
     monkeypatch.setitem(sys.modules, "ray", fake)
-    return fake
+    before = signal.getsignal(signal.SIGTERM)
+    yield fake
+    signal.signal(signal.SIGTERM, before)
 
 
 def test_a_ray_of_our_own_is_started_and_leaves_no_folder(ray: FakeRay) -> None:
@@ -84,6 +92,15 @@ def test_a_ray_that_cannot_be_started_is_told_in_a_line(ray: FakeRay) -> None:
     with pytest.raises(PhrasescoreError) as caught:
         RayConnection(Compute(engine="ray"))
     assert str(caught.value) == "Ray cannot be started: AF_UNIX path is too long"
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_waits_until_ray_has_started_and_then_stops_it(ray: FakeRay, number: int) -> None:
+    ray.signal = number
+    with pytest.raises(EndedBySignal), ending_on_signals():
+        RayConnection(Compute(engine="ray"))
+    assert not ray.is_initialized()
+    assert list(ray.folder.parent.iterdir()) == []
 
 
 @pytest.mark.usefixtures("ray")
