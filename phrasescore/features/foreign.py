@@ -8,8 +8,9 @@ import numpy as np
 from phrasescore.features import BlockScores, Feature
 from phrasescore.features.score_cache import score_keys
 from phrasescore.foreign import ForeignText
+from phrasescore.foreign.converted_folder import ConvertedFolder
 from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
-from phrasescore.foreign.model import ConvertedFolder, ForeignModel, ForeignNetwork
+from phrasescore.foreign.model import ForeignModel, ForeignNetwork
 from phrasescore.records import PhraseBlock, Tally
 
 _logger = logging.getLogger(__name__)

@@ -9,13 +9,8 @@ from typing import Any
 from phrasescore.arguments import flag
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
-from phrasescore.foreign.model import (
-    TARGET_WEIGHTS,
-    ConvertedFolder,
-    ConvertedNetwork,
-    Pieces,
-    PieceScore,
-)
+from phrasescore.foreign.converted_folder import ConvertedConfig, ConvertedFolder
+from phrasescore.foreign.model import TARGET_WEIGHTS, ConvertedNetwork, Pieces, PieceScore
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhrasePair
 
@@ -48,6 +43,7 @@ class GeneratorModel(ConvertedFolder):
             PieceText, None, moses_tokens=text.moses_tokens, detruecase=text.detruecase, joins=True
         )
         self._source, self._target = side(text.source_language), side(text.target_language)
+        self.config = self.read_config(ConvertedConfig)
         if find_spec("tokenizers") is None:
             raise ModelError(f"{folder}: needs tokenizers: pip install 'phrasescore[ctranslate2]'")
         if _TOKENIZER not in self.files:

@@ -6,21 +6,13 @@ import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from importlib.metadata import version
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
-
-import msgspec
 
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
-from phrasescore.foreign.weights import count_rows
-from phrasescore.io.journal import digest_file, digest_text
-from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
+from phrasescore.foreign.converted_folder import ConvertedFolder, TranslationConfig
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair
 
@@ -33,13 +25,6 @@ _MORE_PIECES = 10  # a translation has at most twice the source's pieces plus th
 
 _Key = TypeVar("_Key")
 Pieces = tuple[str, ...]
-
-
-class _ConvertedConfig(msgspec.Struct):
-    add_source_eos: bool = False
-    bos_token: str | None = None
-    decoder_start_token: str | None = None
-    eos_token: str = "</s>"
 
 
 class PieceScore(NamedTuple):
@@ -61,82 +46,6 @@ class _PieceVocabulary:
         return isinstance(word, str) and self._pieces.issuperset(self._text.pieces((word,)))
 
 
-class ConvertedFolder:
-    """The folder of a model that CTranslate2 has converted; none of its files is executed."""
-
-    def __init__(self, folder: str) -> None:
-        self.folder = folder
-        if find_spec("ctranslate2") is None:
-            raise ModelError(f"{folder}: needs CTranslate2: pip install 'phrasescore[ctranslate2]'")
-        with self.reading():
-            # CTranslate2 opens all files itself, and would wait at a pipe forever.
-            self.files = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
-            for name in self.files:
-                check_plain(os.path.join(folder, name))
-            if "config.json" not in self.files:
-                problem = "not a model that CTranslate2 has converted: config.json is missing"
-                raise ModelError(f"{folder}: {problem}")
-            self.config = msgspec.json.decode(self.read("config.json"), type=_ConvertedConfig)
-
-    @property
-    def is_generator(self) -> bool:
-        """Whether the model has only a decoder, such as GPT-2, and therefore one vocabulary."""
-        return bool({"vocabulary.json", "vocabulary.txt"}.intersection(self.files))
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Translate errors while files are read."""
-        try:
-            yield
-        except OSError as error:
-            path = error.filename or self.folder
-            raise ModelError(f"{path}: cannot open: {error.strerror}") from error
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            problem = "expected the JSON of a model that CTranslate2 has converted"
-            raise ModelError(f"{self.folder}: {problem}: {error}") from error
-
-    def read(self, name: str) -> bytes:
-        """Return the content of a file."""
-        return read_plain(os.path.join(self.folder, name), MAX_JSON)
-
-    def vocabulary(self, weights: Sequence[str], *names: str) -> frozenset[str]:
-        """Return the pieces in the first vocabulary that exists.
-
-        :param weights: names of weights that have a row for each piece. CTranslate2 does not check
-            their sizes, and reads other memory for a piece that has no row.
-        """
-        for name in (f"{name}.{ending}" for name in names for ending in ("json", "txt")):
-            if name in self.files:
-                break
-        else:
-            problem = "expected a model that CTranslate2 has converted, with a"
-            raise ModelError(f"{self.folder}: {problem} {names[0].replace('_', ' ')}")
-        data = self.read(name)
-        if name.endswith("json"):
-            pieces = msgspec.json.decode(data, type=list[str])
-        else:
-            pieces = data.decode().removesuffix("\n").split("\n")
-        rows = min((self._rows[each] for each in weights if each in self._rows), default=math.inf)
-        if len(pieces) > rows:
-            problem = f"expected at most {rows:,} pieces, the rows of model.bin"
-            raise ModelError(f"{self.folder}/{name}: {problem}, found {len(pieces):,}")
-        return frozenset(pieces)
-
-    @cached_property
-    def _rows(self) -> dict[str, int]:
-        return count_rows(os.path.join(self.folder, "model.bin"))
-
-    def digest(self, *settings: str) -> str:
-        """Return a digest of the files on which scores depend, and of the given settings."""
-        names = ("model.bin", "config.json", "vmap.txt")
-        read = [name for name in self.files if name in names or "vocabulary." in name]
-        with self.reading():
-            digests = [f"{name} {digest_file(Path(self.folder, name))}" for name in read]
-        return digest_text(
-            "\n".join((*digests, *settings, f"ctranslate2 {version('ctranslate2')}"))
-        )
-
-
 class ForeignModel(ConvertedFolder):
     """The folder of a translation model, checked but not loaded."""
 
@@ -150,6 +59,7 @@ class ForeignModel(ConvertedFolder):
         if text.prompt is not None:
             problem = "--prompt is for language models, and this is a translation model"
             raise ModelError(f"{folder}: {problem}")
+        self.config = self.read_config(TranslationConfig)
         with self.reading():
             self._known_source, self._known_target = (
                 self.vocabulary(weights, f"{side}_vocabulary", "shared_vocabulary")
@@ -168,6 +78,12 @@ class ForeignModel(ConvertedFolder):
             suffix = config.eos_token if adds else ""
         self.before, self.after = tuple(text.source_prefix.split()), tuple(suffix.split())
         self.prefix = tuple(text.target_prefix.split())
+        starts = self.config.decoder_start_token is None
+        if starts and not self.prefix:
+            problem = "config.json has no decoder_start_token: --target-prefix must begin with one"
+            raise ModelError(f"{folder}: {problem}")
+        # How many tokens of the prefix CTranslate2 scores and returns.
+        self.returned = len(self.prefix) - starts
 
     @cached_property
     def fingerprint(self) -> str:
@@ -175,6 +91,8 @@ class ForeignModel(ConvertedFolder):
         tokens = " ".join((*self.before, "...", *self.after, ">", *self.prefix))
         if self.ends_sources:
             tokens += ", ended"  # up to version 0.2 its empty sources were not scored
+        if self.returned < len(self.prefix):
+            tokens += ", started"  # up to version 0.2 the first piece of a target was not scored
         return self.digest(self.source.fingerprint, self.target.fingerprint, tokens)
 
     def frame(self) -> str:
@@ -318,7 +236,7 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
         except (RuntimeError, ValueError) as error:
             raise self.refused(error, "".join(batch[0][1])) from error
         for (source, target), result in zip(batch, results, strict=True):
-            value = self.log_prob(result.log_probs[len(model.prefix) :], "".join(target))
+            value = self.log_prob(result.log_probs[model.returned :], "".join(target))
             pieces, unknown = len(source) + len(target), model.count_unknown(source, target)
             yield PieceScore(value, pieces, unknown)
 
@@ -354,12 +272,12 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
                 num_hypotheses=num_best,
                 length_penalty=0,
                 max_input_length=0,
-                max_decoding_length=longest + len(model.prefix),
+                max_decoding_length=longest + model.returned,
             )
         except (RuntimeError, ValueError) as error:
             raise self.refused(error, "".join(batch[0])) from error
         for result in results:
-            texts = (model.target.words(item[len(model.prefix) :]) for item in result.hypotheses)
+            texts = (model.target.words(item[model.returned :]) for item in result.hypotheses)
             yield list(dict.fromkeys(texts))
 
 

@@ -19,7 +19,6 @@ from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.plugin_metric import known_metrics
 from phrasescore.features import ColumnSpec, column_files
-from phrasescore.features.program import ProgramScore
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.toml_file import TomlTable, read_table
@@ -225,9 +224,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
-        if column.kind == "scores_command":
-            ProgramScore(column.value)  # rejects a program that does not exist
-        else:
+        if column.kind != "scores_command":
             paths += [Path(column.value), *map(Path, column_files([column]))]
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:

@@ -2,10 +2,11 @@
 
 import os
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
@@ -18,6 +19,9 @@ from phrasescore.settings.toml_file import read_toml
 
 TABLE, STEPS = "table.toml", "steps.toml"
 MOST_SYSTEMS = 10  # systems whose translations are compared
+
+# TOML also has inf and nan.
+_Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 
 class TextFiles(msgspec.Struct):
@@ -34,15 +38,15 @@ class StepRecord(msgspec.Struct):
 
     name: str
     command: str
-    seconds: float | None = None
+    seconds: _Finite | None = None
 
 
 class _Cell(msgspec.Struct):
-    replicas: tuple[float, ...]
-    length_ratio: float = 0.0
-    difference: float | None = None
-    interval: tuple[float, float] | None = None
-    p_value: float | None = None
+    replicas: tuple[_Finite, ...]
+    length_ratio: _Finite = 0.0
+    difference: _Finite | None = None
+    interval: tuple[_Finite, _Finite] | None = None
+    p_value: _Finite | None = None
 
 
 class _Row(msgspec.Struct):
@@ -96,17 +100,25 @@ class ExperimentFolder:
 
 def read_experiment_folder(folder: str) -> ExperimentFolder:
     """Read ``table.toml`` and ``steps.toml``, if it exists, in the folder of an experiment."""
-    path, step_path = (os.path.join(folder, name) for name in (TABLE, STEPS))
+    path = os.path.join(folder, TABLE)
     table = read_toml(path)
-    step_table = read_toml(step_path) if os.path.exists(step_path) else {}
     try:
         texts = msgspec.convert(table.get("text", []), tuple[TextFiles, ...])
         rows = msgspec.convert(table["row"], tuple[_Row, ...])
-        steps = msgspec.convert(step_table.get("step", []), tuple[StepRecord, ...])
         results = _read_results(table, texts, rows)
     except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise DataError(path, None, f"expected the table of an experiment: {error}") from error
+    steps = _read_steps(os.path.join(folder, STEPS))
     return ExperimentFolder(Path(folder), results, texts, rows, steps)
+
+
+def _read_steps(path: str) -> tuple[StepRecord, ...]:
+    if not os.path.exists(path):
+        return ()
+    try:
+        return msgspec.convert(read_toml(path).get("step", []), tuple[StepRecord, ...])
+    except msgspec.ValidationError as error:
+        raise DataError(path, None, f"expected the steps of an experiment: {error}") from error
 
 
 def _read_results(

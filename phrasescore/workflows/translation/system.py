@@ -5,7 +5,6 @@ folder of the moses.ini by default, as in an experiment. ``docs/translate.md`` d
 """
 
 import os
-import shutil
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +16,7 @@ from moses_integration.ini_text import named_files, with_paths_from
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
-from phrasescore.features import ColumnSpec, column_files, command_words
+from phrasescore.features import ColumnSpec, column_files
 from phrasescore.foreign import ForeignText
 from phrasescore.io.output import optional_path
 from phrasescore.records import WeightPair, Weights
@@ -230,12 +229,7 @@ def _columns(whole: TomlTable, rows: Any) -> Iterable[ColumnSpec]:
         raise whole.error("rescore", f"expected tables [[rescore]], got {rows!r}")
     for place, row in enumerate(rows, start=1):
         table = whole.inner(f"rescore {place}", row)
-        column = table.read(ListColumn).spec(table)
-        if column.kind == "scores_command":
-            program = command_words(column.value)[0]
-            if shutil.which(program) is None:
-                raise table.error("scores_command", f"there is no program {program!r}")
-        yield column
+        yield table.read(ListColumn).spec(table)
 
 
 def _kind_of(whole: TomlTable, key: str, model: Path) -> str:

@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -179,6 +180,37 @@ def test_translations_are_different_and_begin_after_the_given_tokens(tiny: TinyT
 @pytest.fixture
 def copied(tiny: TinyTranslator, tmp_path: Path) -> Path:
     return shutil.copytree(tiny.path, tmp_path / "copied")
+
+
+def change_config(folder: Path, **changes: object) -> None:
+    path = folder / "config.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def test_a_start_may_be_the_first_token_of_the_prefix(tiny: TinyTranslator, copied: Path) -> None:
+    # As in mBART-25.
+    change_config(copied, decoder_start_token=None)
+    for more in ("", " ▁house ▁the"):
+        usual = replace(FRENCH, target_prefix=more)
+        text = replace(FRENCH, target_prefix=f"</s>{more}", source_suffix="</s>")
+        assert score(copied, text, PAIRS) == score(tiny.path, usual, PAIRS)
+        networks = [
+            ForeignFolder(str(path), each).load()
+            for path, each in ((tiny.path, usual), (copied, text))
+        ]
+        one, other = (each.translate([("This", "is")], 4, 4) for each in networks)
+        assert one == other
+    with pytest.raises(ModelError, match=r"no decoder_start_token: --target-prefix must begin"):
+        ForeignModel(str(copied), FRENCH)
+
+
+def test_what_ctranslate2_reads_without_a_check_must_be_there(copied: Path) -> None:
+    path = copied / "config.json"
+    config = json.loads(path.read_text())
+    for name in ("add_source_bos", "decoder_start_token", "unk_token"):
+        path.write_text(json.dumps({key: config[key] for key in config if key != name}))
+        with pytest.raises(ModelError, match=f"copied: expected the JSON .* field `{name}`"):
+            ForeignModel(str(copied), FRENCH)
 
 
 def test_the_fingerprint_covers_all_that_is_computed_with(copied: Path) -> None:

@@ -269,13 +269,29 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "row = 1", '[[row]]\nname = "a"\ndev = 1', '[[row]]\nname = "a"\ndev = {bleu = 1}']
+    "text",
+    [
+        *("", "row = 1", '[[row]]\nname = "a"\ndev = 1', '[[row]]\nname = "a"\ndev = {bleu = 1}'),
+        '[[row]]\nname = "a"\ndev = {replicas = [inf]}',
+    ],
 )
 def test_another_file_is_no_table_of_an_experiment(folder: Folder, text: str) -> None:
     (folder.path / "exp").mkdir()
     folder.write("exp/table.toml", text)
     with pytest.raises(DataError, match="expected the table of an experiment: "):
         folder.make(experiment="exp")
+
+
+def test_a_step_without_a_finite_time_is_refused(folder: Folder) -> None:
+    (folder.path / "exp").mkdir()
+    folder.write("exp/table.toml", '[[row]]\nname = "base"\ndev = {replicas = [30.0]}\n')
+    step = '[[step]]\nname = "a"\ncommand = "b"\nseconds = '
+    folder.write("exp/steps.toml", f"{step}1.5\n")
+    assert "steps" in keys(folder.make(experiment="exp"))
+    for seconds in ("1e999", "nan"):
+        folder.write("exp/steps.toml", f"{step}{seconds}\n")
+        with pytest.raises(DataError, match=r"steps\.toml: expected the steps of an experiment"):
+            folder.make(experiment="exp")
 
 
 def test_without_the_packages_for_maps_the_rest_is_there(
