@@ -81,6 +81,7 @@ def deferring_signals() -> Iterator[None]:
     """Defer SIGINT, SIGTERM and SIGHUP, except a second SIGINT, and protect their handlers.
 
     Ray sets a handler of SIGTERM when it starts, and crashes later if a handler raises meanwhile.
+    Ignored signals stay ignored, also in the processes that Ray starts.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -94,7 +95,8 @@ def deferring_signals() -> Iterator[None]:
 
     install = signal.signal
     try:
-        with _handling(_ENDING, defer):
+        heeded = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
+        with _handling(heeded, defer):
             signal.signal = lambda *_, **__: None
             try:
                 yield

@@ -35,7 +35,7 @@ class RayConnection:
         if self._is_ours:
             try:
                 self._open(engine)
-            except BaseException:  # a signal, which waited while Ray started
+            except BaseException:  # Ray may run: a signal waited until it had started
                 self.close()
                 raise
 

@@ -21,7 +21,8 @@ from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 class ConvertedConfig(msgspec.Struct):
     """What config.json says of a model."""
 
-    # CTranslate2 reads these without a check, and crashes or reads anything if one is missing.
+    # CTranslate2 does not check that these keys exist. If one is missing, it crashes or uses an
+    # arbitrary value.
     bos_token: str | None
     eos_token: str
     unk_token: str
@@ -32,7 +33,7 @@ class TranslationConfig(ConvertedConfig):
 
     add_source_bos: bool
     add_source_eos: bool
-    # None if the first token of the prefix takes its place (mBART-25).
+    # None if the first token of the target prefix takes its place (mBART-25).
     decoder_start_token: str | None
 
 

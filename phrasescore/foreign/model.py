@@ -78,20 +78,22 @@ class ForeignModel(ConvertedFolder):
             suffix = config.eos_token if adds else ""
         self.before, self.after = tuple(text.source_prefix.split()), tuple(suffix.split())
         self.prefix = tuple(text.target_prefix.split())
-        starts = self.config.decoder_start_token is None
-        if starts and not self.prefix:
-            problem = "config.json has no decoder_start_token: --target-prefix must begin with one"
-            raise ModelError(f"{folder}: {problem}")
-        # How many tokens of the prefix CTranslate2 scores and returns.
-        self.returned = len(self.prefix) - starts
+        has_start = self.config.decoder_start_token is None
+        if has_start and not self.prefix:
+            problem = (
+                "decoder_start_token is null: --target-prefix must begin with the start symbol"
+            )
+            raise ModelError(f"{folder}/config.json: {problem}")
+        # The number of prefix tokens that CTranslate2 scores and returns: all but a start symbol.
+        self.num_scored = len(self.prefix) - has_start
 
     @cached_property
     def fingerprint(self) -> str:
         """Everything on which scores depend besides the pairs and the device, as text."""
         tokens = " ".join((*self.before, "...", *self.after, ">", *self.prefix))
-        if self.ends_sources:
+        if self.frames_sources:
             tokens += ", ended"  # up to version 0.2 its empty sources were not scored
-        if self.returned < len(self.prefix):
+        if self.num_scored < len(self.prefix):
             tokens += ", started"  # up to version 0.2 the first piece of a target was not scored
         return self.digest(self.source.fingerprint, self.target.fingerprint, tokens)
 
@@ -100,9 +102,9 @@ class ForeignModel(ConvertedFolder):
         return " ".join((*self.before, "source", *self.after, ">", *self.prefix, "target"))
 
     @property
-    def ends_sources(self) -> bool:
-        """Whether CTranslate2 adds the end symbol to each source."""
-        return self.config.add_source_eos
+    def frames_sources(self) -> bool:
+        """Whether CTranslate2 adds a begin or end symbol to each source."""
+        return self.config.add_source_bos or self.config.add_source_eos
 
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
@@ -228,7 +230,7 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
         model = self._model
         sources = [[*model.before, *source, *model.after] for source, _ in batch]
         targets = [[*model.prefix, *target] for _, target in batch]
-        if not sources[0] and not model.ends_sources:
+        if not sources[0] and not model.frames_sources:
             yield from (PieceScore(0.0, len(target), 0) for _, target in batch)
             return
         try:
@@ -236,7 +238,7 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
         except (RuntimeError, ValueError) as error:
             raise self.refused(error, "".join(batch[0][1])) from error
         for (source, target), result in zip(batch, results, strict=True):
-            value = self.log_prob(result.log_probs[model.returned :], "".join(target))
+            value = self.log_prob(result.log_probs[model.num_scored :], "".join(target))
             pieces, unknown = len(source) + len(target), model.count_unknown(source, target)
             yield PieceScore(value, pieces, unknown)
 
@@ -272,12 +274,12 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
                 num_hypotheses=num_best,
                 length_penalty=0,
                 max_input_length=0,
-                max_decoding_length=longest + model.returned,
+                max_decoding_length=longest + model.num_scored,
             )
         except (RuntimeError, ValueError) as error:
             raise self.refused(error, "".join(batch[0])) from error
         for result in results:
-            texts = (model.target.words(item[model.returned :]) for item in result.hypotheses)
+            texts = (model.target.words(item[model.num_scored :]) for item in result.hypotheses)
             yield list(dict.fromkeys(texts))
 
 

@@ -223,7 +223,7 @@ def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) 
     column = ColumnSpec("scores_command", plan.command or "")
     if plan.ctranslate2 is not None:
         column = ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=plan.text)
-    return resolved_column(column, table)
+    return resolved_column(column, table, plan.name)
 
 
 def _like_its_start(

@@ -20,7 +20,7 @@ from phrasescore.settings.toml_file import read_toml
 TABLE, STEPS = "table.toml", "steps.toml"
 MOST_SYSTEMS = 10  # systems whose translations are compared
 
-# TOML also has inf and nan.
+# TOML allows inf and nan, which a report cannot show.
 _Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
 
 

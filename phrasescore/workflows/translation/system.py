@@ -55,7 +55,7 @@ class ListColumn:
         if self.text is not None and kind != "ctranslate2":
             raise table.error("text", "requires ctranslate2")
         column = ColumnSpec(kind, str(value), foreign=self.text)  # type: ignore[arg-type]
-        return resolved_column(column, table)
+        return resolved_column(column, table, kind)
 
 
 @dataclass(frozen=True)

@@ -114,7 +114,7 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
         (
             sys.executable,
             "no-program",
-            "system.toml: [rescore 1]: there is no program 'no-program'",
+            "system.toml: [rescore 1] scores_command: there is no program 'no-program'",
         ),
         ("ctranslate2 = 'gpt'", "ctranslate2 = 'no'", "no: "),
         ("ctranslate2 = 'gpt'", "feature = 'target_length'", "text: requires ctranslate2"),

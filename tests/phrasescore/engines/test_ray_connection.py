@@ -27,8 +27,9 @@ class FakeRay(types.ModuleType):
         self.folder = folder
         self.arguments: dict[str, Any] = {}
         self.error: Exception | None = None
-        # A signal that comes while it starts.
+        # A signal that comes while it starts, and whether SIGHUP is ignored meanwhile.
         self.signal: int | None = None
+        self.ignored = False
 
     def is_initialized(self) -> bool:
         return bool(self.arguments)
@@ -38,6 +39,7 @@ class FakeRay(types.ModuleType):
             raise self.error
         if self.signal is not None:
             signal.raise_signal(self.signal)
+        self.ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
         self.arguments = arguments
         # As Ray does.
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(number))
@@ -55,9 +57,10 @@ class FakeRay(types.ModuleType):
 def ray(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeRay]:
     fake = FakeRay(tmp_path / "ray" / "session_1")
     monkeypatch.setitem(sys.modules, "ray", fake)
-    before = signal.getsignal(signal.SIGTERM)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)}
     yield fake
-    signal.signal(signal.SIGTERM, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 def test_a_ray_of_our_own_is_started_and_leaves_no_folder(ray: FakeRay) -> None:
@@ -96,11 +99,19 @@ def test_a_ray_that_cannot_be_started_is_told_in_a_line(ray: FakeRay) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_until_ray_has_started_and_then_stops_it(ray: FakeRay, number: int) -> None:
+    signal.signal(number, signal.SIG_DFL)
     ray.signal = number
     with pytest.raises(EndedBySignal), ending_on_signals():
         RayConnection(Compute(engine="ray"))
+    assert ray.folder.parent.exists()
     assert not ray.is_initialized()
     assert list(ray.folder.parent.iterdir()) == []
+
+
+def test_ray_ignores_what_nohup_ignores(ray: FakeRay) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    RayConnection(Compute(engine="ray")).close()
+    assert ray.ignored
 
 
 @pytest.mark.usefixtures("ray")

@@ -200,14 +200,25 @@ def test_a_start_may_be_the_first_token_of_the_prefix(tiny: TinyTranslator, copi
         ]
         one, other = (each.translate([("This", "is")], 4, 4) for each in networks)
         assert one == other
-    with pytest.raises(ModelError, match=r"no decoder_start_token: --target-prefix must begin"):
+    with pytest.raises(ModelError, match=r"config\.json: decoder_start_token is null: --target"):
         ForeignModel(str(copied), FRENCH)
 
 
-def test_what_ctranslate2_reads_without_a_check_must_be_there(copied: Path) -> None:
+def test_an_empty_source_with_a_begin_symbol_is_scored(copied: Path) -> None:
+    change_config(copied, add_source_bos=True)
+    text = replace(FRENCH, source_suffix="")
+    given = replace(text, source_prefix="<s>")
+    (found,) = score(copied, text, [pair("", "maison")])
+    change_config(copied, add_source_bos=False)
+    assert [found] == score(copied, given, [pair("", "maison")])
+    assert found < -1
+
+
+def test_a_config_without_a_key_that_ctranslate2_needs_is_refused(copied: Path) -> None:
     path = copied / "config.json"
     config = json.loads(path.read_text())
-    for name in ("add_source_bos", "decoder_start_token", "unk_token"):
+    assert "unk_token" in config
+    for name in set(config) - {"layer_norm_epsilon", "multi_query_attention"}:
         path.write_text(json.dumps({key: config[key] for key in config if key != name}))
         with pytest.raises(ModelError, match=f"copied: expected the JSON .* field `{name}`"):
             ForeignModel(str(copied), FRENCH)

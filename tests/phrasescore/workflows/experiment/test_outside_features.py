@@ -74,14 +74,8 @@ def test_features_and_metrics_of_other_packages_are_rows_and_metrics(
         ("", "[features.lm]\ncommand = 'x'", "is another model's or feature's name"),
         ("", "[features.x]", "expected either command or ctranslate2"),
         ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "expected either command or ctr"),
-        (
-            *("", "[features.x]\ncommand = './no-program'"),
-            "x.toml: [features]: there is no program './no-program'",
-        ),
-        (
-            *("", "[features.x]\ncommand = 'a \"b'"),
-            "x.toml: [features]: --scores-command 'a \"b': No closing quotation",
-        ),
+        ("", "[features.x]\ncommand = './no'", "x.toml: [features] x: there is no program './no'"),
+        ("", "[features.x]\ncommand = 'a \"b'", "x.toml: [features] x: --scores-command 'a \"b'"),
         ("", "[features.x]\nctranslate2 = 'nowhere'", "nowhere: cannot open: No such file"),
         ("", "[features.x]\ncomand = 'x'", "did you mean 'command'?"),
         ("", "[features.x]\ntext.promt = 'x'", "did you mean 'prompt'?"),

@@ -271,7 +271,10 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *("", "row = 1", '[[row]]\nname = "a"\ndev = 1', '[[row]]\nname = "a"\ndev = {bleu = 1}'),
+        "",
+        "row = 1",
+        '[[row]]\nname = "a"\ndev = 1',
+        '[[row]]\nname = "a"\ndev = {bleu = 1}',
         '[[row]]\nname = "a"\ndev = {replicas = [inf]}',
     ],
 )
