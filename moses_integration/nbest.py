@@ -33,11 +33,13 @@ from moses_integration.nbest_kernels import insert_texts, number_texts, scan_lin
 from phrasescore.errors import DataError
 from phrasescore.io.hashing import make_table
 from phrasescore.io.text import decode, read_blocks
+from phrasescore.records import BLANKS, join_words, split_words
 
 Ids = NDArray[np.int64]
 Values = NDArray[np.float64]
 
 _NEWLINE = 10
+_OTHER_BLANKS = BLANKS.replace(b" ", b"")
 
 
 @dataclass(frozen=True)
@@ -114,14 +116,14 @@ class NbestList:
             for index in indices.tolist():
                 decode(self.path, self.first_line + index, self.raws[index])
             raise
-        if b"  " in joined:
-            texts = [b" ".join(filter(None, text.split(b" "))) for text in texts]
+        if b"  " in joined or joined.translate(None, _OTHER_BLANKS) != joined:
+            texts = list(map(join_words, texts))
         return texts
 
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of a hypothesis (0-based index)."""
         (text,) = self.texts(np.array([index]))
-        return tuple(filter(None, text.decode().split(" ")))
+        return split_words(text.decode())
 
     def distinct(self) -> dict[bytes, tuple[str, ...]]:
         """Map each distinct hypothesis, as in `hypotheses`, to its words, in file order."""

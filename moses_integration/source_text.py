@@ -6,7 +6,6 @@ code reads each line only up to the end of its key, regardless of the blanks bet
 consists of the words in the first field (a source phrase) or in the first two (a phrase pair).
 """
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -22,12 +21,10 @@ from phrasescore.io.characters import split_line
 from phrasescore.io.hashing import EMPTY, NO_BYTES, add_byte, add_key, combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.io.text import MARKUP, Markup, decode, read_blocks, read_lines, shorten
+from phrasescore.records import split_words
 
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
-
-# Moses splits words at these, but not at "\r" at the end of a line (moses/Util.h, Tokenize).
-_BLANKS = re.compile(r"[ \t]+")
 
 _SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a field
 _LOOKED_UP = 7  # number of words by which phrases are looked up: the first ones of longer phrases
@@ -74,9 +71,9 @@ def parse_sentence(
     characters: bool = False,
 ) -> tuple[str, ...]:
     """Return the words of a line of a text; see `read_source`."""
-    line = decode(path, number, raw).removesuffix("\r")
+    line = decode(path, number, raw)
     markup.check(path, number, line)
-    words = tuple(filter(None, _BLANKS.split(line)))
+    words = split_words(line)
     for word in words:
         if "|" in word:
             problem = f"expected words without factors, found {shorten(word)}"
@@ -219,6 +216,12 @@ def _look_up(text: Any, phrases: Any, keys: Any, found: Any, is_longer: Any) -> 
 
 
 @_KERNEL
+def _is_blank(byte: Any) -> bool:
+    """Return whether a byte divides words, except the newline; see `phrasescore.records.BLANKS`."""
+    return byte <= 32 and (byte == 32 or 9 <= byte <= 13 or byte == 0)
+
+
+@_KERNEL
 def read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
     """Return a line's key, the number of complete fields, and where reading stopped."""
     key, word, fields = EMPTY, NO_BYTES, 0
@@ -228,7 +231,7 @@ def read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
             break
         is_bar = byte == 124 and position + 2 < len(text)
         is_end = is_bar and text[position + 1] == 124 and text[position + 2] == 124
-        if is_end or byte == 32 or byte == 9:
+        if is_end or _is_blank(byte):
             if word != NO_BYTES:
                 key, word = combine(key, word), NO_BYTES
             if is_end:

@@ -12,8 +12,7 @@ fields after the scores may be missing. A line is valid if Moses loads it correc
 * Moses takes the logarithm of a score without checking it. It silently loads ``inf``, numbers
   beyond float32 such as ``1e39``, and negative numbers, which make the search useless. They are
   rejected here.
-* Words are separated only by spaces (U+0020). Moses also splits at tabs, which tokenised text does
-  not contain.
+* Blanks separate words, as in texts (`phrasescore.records.BLANKS`); Moses splits at fewer of them.
 
 In memory a score is a natural logarithm; on disk it is a probability.
 
@@ -34,8 +33,8 @@ from moses_integration.nbest_kernels import find_bars
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.numbers import read_digits
-from phrasescore.io.text import NUMBER, decode, shorten, split_words
-from phrasescore.records import PhrasePair
+from phrasescore.io.text import NUMBER, decode, shorten
+from phrasescore.records import PhrasePair, split_words
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
 HIGHEST_LOG = 88.0  # Moses reads exp(88.73) as infinity, because it overflows float32
@@ -52,7 +51,7 @@ _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
 
 _KERNEL = kept_njit()
 
-_NEWLINE, _TAB, _SPACE, _BAR = 10, 9, 32, 124
+_NEWLINE, _SPACE, _BAR = 10, 32, 124
 _PLUS, _MINUS, _POINT, _E = 43, 45, 46, 101
 _SEPARATOR = 5  # " ||| "
 # Maximum number of digits before the decimal point in a plain score, and the limit for the first
@@ -87,7 +86,7 @@ def parse_line(
         raise DataError(path, number, f"expected at least 3 fields separated by '|||', {found}")
     source, target, third, *_ = fields
     for side, field in (("source", source), ("target", target)):
-        if not field.strip(" \t"):
+        if not split_words(field):
             raise DataError(path, number, f"expected a {side} phrase, found {shorten(field)}")
     scores = [score for score in third.replace("\t", " ").split(" ") if score]
     for score in scores:
@@ -196,7 +195,7 @@ def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
                 return -1
             if _is_separator(text, position, end):
                 return position
-        elif byte == _TAB or (
+        elif byte < _SPACE or (
             byte == _BAR and find_bars(text, position, min(position + 3, end)) >= 0
         ):
             return -1

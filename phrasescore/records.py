@@ -16,26 +16,76 @@ if TYPE_CHECKING:
 # A tokenised text: a string with blanks between the words, or the words in order.
 Sentence = str | Sequence[str]
 
+# The bytes that divide words: all that divide them for KenLM's lmplz (NUL, tab, LF, CR and space)
+# or for its query and its Python module (tab, LF, VT, FF, CR and space). Moses divides at tab and
+# space. U+00A0, U+3000 and all other characters belong to words.
+BLANKS = b"\0\t\n\v\f\r "
+_TO_SPACES = bytes.maketrans(BLANKS, b" " * len(BLANKS))
+
+BYTE_ORDER_MARK = "\ufeff"
+
+
+def join_words(text: bytes) -> bytes:
+    """Return the words of a line of text, which `BLANKS` divide, with single spaces between them.
+
+    Every reader of texts, tables and n-best lists divides words with this function, with
+    `split_words`, or by the same bytes in compiled code.
+    """
+    return b" ".join(text.translate(_TO_SPACES).split())
+
+
+def split_words(text: str) -> tuple[str, ...]:
+    """Return the words of a line of text; see `join_words`.
+
+    >>> split_words(" la  maison\\tbleue ")
+    ('la', 'maison', 'bleue')
+    """
+    words = text.encode().translate(_TO_SPACES).decode().strip(" ").split(" ")
+    return tuple(filter(None, words)) if "" in words else tuple(words)
+
 
 def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
-    """Return the words in a tokenised sentence (separated by U+0020) or in a sequence of words.
+    """Return the words in a tokenised sentence (see `split_words`) or in a sequence of words.
+
+    A byte order mark before the first word is left out.
 
     :raises TypeError: if it is neither.
+    :raises ArgumentError: if it has lone surrogates, which stand for no character.
 
     >>> to_words("the  house\\n"), to_words(["the", "house"])
     (('the', 'house'), ('the', 'house'))
     """
     try:
         if isinstance(text, str):
-            words = tuple(word for word in text.rstrip("\r\n").split(" ") if word)
+            joined = text.rstrip("\r\n")
+            words = split_words(joined)
+            are_single = "\n" not in joined
         else:
             words = text if isinstance(text, tuple) else tuple(text)
-        joined = " ".join(words)
+            joined = "".join(words)
+            are_single = split_words(joined) in ((), (joined,))
     except TypeError as error:
         raise TypeError(f"expected words, or a sentence as a string, got {text!r}") from error
-    if joined.count(" ") >= len(words) > 0 or "\n" in joined:
+    except UnicodeEncodeError as error:
+        code = ord(error.object[error.start])
+        # Python's "surrogateescape" reads a byte that is not UTF-8 as one of these.
+        is_byte = 0xDC80 <= code <= 0xDCFF
+        found = f"byte 0x{code - 0xDC00:02x}" if is_byte else f"the lone surrogate U+{code:04X}"
+        raise ArgumentError(f"expected UTF-8, found {found}") from error
+    if not are_single:
         raise TypeError(f"expected single words, or one sentence as a string, got {text!r}")
+    if joined.startswith(BYTE_ORDER_MARK):
+        return to_words(" ".join(words).removeprefix(BYTE_ORDER_MARK))
     return words
+
+
+def each_words(name: str, sentences: Iterable[Sentence]) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each sentence, lazily; errors begin with the name and the index."""
+    for index, sentence in enumerate(sentences):
+        try:
+            yield to_words(sentence)
+        except (TypeError, ArgumentError) as error:
+            raise type(error)(f"{name}[{index}]: {error}") from error
 
 
 def to_sentences(**texts: Iterable[Sentence]) -> list[list[tuple[str, ...]]]:
@@ -49,14 +99,7 @@ def to_sentences(**texts: Iterable[Sentence]) -> list[list[tuple[str, ...]]]:
     [[('the', 'house')], [('la', 'maison')]]
     """
     check_sequences(**texts)
-    found: list[list[tuple[str, ...]]] = []
-    for name, sentences in texts.items():
-        found.append([])
-        for index, sentence in enumerate(sentences):
-            try:
-                found[-1].append(to_words(sentence))
-            except TypeError as error:
-                raise TypeError(f"{name}[{index}]: {error}") from error
+    found = [list(each_words(*text)) for text in texts.items()]
     if len({*map(len, found)}) > 1:
         names, counts = (" and ".join(map(str, each)) for each in (texts, map(len, found)))
         raise ArgumentError(f"{names}: expected equal numbers of sentences, got {counts}")

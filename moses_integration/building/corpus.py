@@ -142,7 +142,7 @@ def read_corpus(
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param block_words: number of words, of both sides together, after which a block ends.
     :raises DataError: if the files have different lengths, a sentence is empty, has more than
-        `MAX_WORDS` words or a word with ``|`` or a tab, or a link is malformed or outside its pair.
+        `MAX_WORDS` words or a word with ``|``, or a link is malformed or outside its pair.
     """
     sides = _SentenceNumbers(), _SentenceNumbers()
     lines: list[bytes] = []
@@ -166,7 +166,7 @@ def read_corpus(
         sentences += 1
         if links is None:
             raise _missing_line(alignments, sentences, source)
-        if b"|" in line.raw or b"\t" in line.raw:
+        if b"|" in line.raw:
             for path, sentence in zip((source, target), line.pair, strict=True):
                 _check_words(path, sentences, sentence)
         for path, side, words in zip((source, target), sides, line.pair, strict=True):
@@ -195,9 +195,6 @@ def _check_words(path: str, number: int, words: tuple[str, ...]) -> None:
         if "|" in word:
             problem = f"expected no '|' in words, found {shorten(word)}: Moses separates factors "
             raise DataError(path, number, problem + "and fields with it; write &#124;")
-        if "\t" in word:
-            problem = f"expected words separated by spaces, found a tab: {shorten(word)}"
-            raise DataError(path, number, problem)
 
 
 def _check_links(block: SentenceBlock, path: str, before: int) -> None:

@@ -14,10 +14,10 @@ from moses_integration.source_text import lines_of_pairs, lines_of_phrases
 from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG
 from phrasescore.errors import DataError
 from phrasescore.io.text import NUMBER, decode, shorten
+from phrasescore.records import join_words
 
 _NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
-_WORD = re.compile(rb"[^ \t]+")
 
 
 class PhrasePairs(NamedTuple):
@@ -121,8 +121,8 @@ def read_phrase_pairs(
         if len(fields) < 3:
             problem = f"expected at least 3 fields separated by '|||', found {len(fields)}"
             raise DataError(path, number, f"{problem}: {shorten(line)}")
-        source, target = map(_join_words, fields[:2])
-        alignment = _join_words(fields[3]) if len(fields) > 3 else b""
+        source, target = map(join_words, fields[:2])
+        alignment = join_words(fields[3]) if len(fields) > 3 else b""
         if not target:
             raise DataError(path, number, "expected a target phrase, found none")
         if b"|" in target:
@@ -178,7 +178,7 @@ def read_reordering(
         if len(fields) != 3:
             problem = "expected 'source ||| target ||| scores'"
             raise DataError(path, number, f"{problem}, found {shorten(line)}")
-        source, target = map(_join_words, fields[:2])
+        source, target = map(join_words, fields[:2])
         values = _parse_probabilities(path, number, fields[2], len(default))
         row = row_of.get((source, target))
         if row is not None:  # None only on a hash collision between two phrase pairs
@@ -190,11 +190,6 @@ def read_reordering(
         logs = log_of(np.array(scores).reshape(-1, len(default)))
         log_probs[list(latest)] = logs[list(latest.values())]
     return log_probs[rows]
-
-
-def _join_words(field: bytes) -> bytes:
-    """Join the words of a field with single spaces; as in Moses, only spaces and tabs separate."""
-    return b" ".join(_WORD.findall(field))
 
 
 def _parse_probabilities(path: str, number: int, field: bytes, how_many: int) -> list[float]:

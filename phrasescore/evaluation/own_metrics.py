@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.base import Metric, Score, Signature
 
-from phrasescore.io.text import split_words
+from phrasescore.records import split_words
 from phrasescore.version import __version__
 from tuning.metrics import ReferenceMetric
 

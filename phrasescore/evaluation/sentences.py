@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, DataError, shown_path
-from phrasescore.io.text import MARKUP, decode, read_lines, split_words
-from phrasescore.records import Sentence, to_sentences
+from phrasescore.io.text import MARKUP, decode, read_lines
+from phrasescore.records import BYTE_ORDER_MARK, Sentence, split_words, to_sentences
 
 # A text: the path of a file with one sentence per line, or sentences.
 Text = StrPath | Sequence[Sentence]
@@ -19,7 +19,7 @@ class Sentences(NamedTuple):
 
     path: str  # or a name for messages
     texts: list[str]  # without trailing blanks, as sacrebleu reads them
-    words: list[tuple[str, ...]]  # the words of each line, split at blanks (U+0020)
+    words: list[tuple[str, ...]]  # the words of each line
 
     @property
     def num_words(self) -> int:
@@ -45,7 +45,7 @@ def read_text(text: Text, name: str, *, is_source: bool = False) -> Sentences:
     if not words:
         raise ArgumentError(f"{name}: expected sentences, got none")
     texts = [
-        text.rstrip() if isinstance(text, str) else " ".join(own)
+        text.removeprefix(BYTE_ORDER_MARK).rstrip() if isinstance(text, str) else " ".join(own)
         for text, own in zip(sentences, words, strict=True)
     ]
     return Sentences(name, texts, words)
@@ -65,7 +65,7 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
     """Read the lines of a file; for a source text, lines with markup are rejected."""
     sentences = Sentences(path, [], [])
     for number, raw in enumerate(read_lines(path), start=1):
-        text = decode(path, number, raw).removesuffix("\r")
+        text = decode(path, number, raw)
         if is_source:
             MARKUP.check(path, number, text)
         sentences.texts.append(text.rstrip())

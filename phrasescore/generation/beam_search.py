@@ -25,7 +25,7 @@ from phrasescore.generation.generator import (
     TargetWork,
 )
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
-from phrasescore.records import to_words
+from phrasescore.records import each_words
 from phrasescore.vocabulary import Vocabulary
 
 # Sources are batched so that their beams have about this many hypotheses (rows per step).
@@ -88,7 +88,7 @@ def beam_search(
             "replacing <unk> by the aligned source word needs an attention model of whole words"
         )
     size = _batch_size(generator, settings)
-    texts = list(map(to_words, sources))
+    texts = list(each_words("sources", sources))
     # Sources of similar lengths end at about the same step, so few steps have few rows.
     order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
     targets: list[list[Generated]] = [[] for _ in texts]

@@ -23,7 +23,7 @@ from phrasescore.generation.generator import (
     TargetWork,
 )
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
-from phrasescore.records import to_words
+from phrasescore.records import each_words
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
@@ -57,7 +57,7 @@ def samples(
 ) -> Iterator[list[Generated]]:
     """Yield random targets for each source, in order; an empty source has none."""
     work = TargetWork(generator, partial(_draw_window, settings), _batch_size(generator, settings))
-    return work.targets(map(to_words, sources), engine)
+    return work.targets(each_words("sources", sources), engine)
 
 
 def _batch_size(generator: Generator | GeneratorLoader, settings: SampleSettings) -> int:
@@ -87,7 +87,7 @@ def sample_targets(
 
     :param numbers: the number of each source, on which its samples depend; by default 0, 1, ...
     """
-    texts = list(map(to_words, sources))
+    texts = list(each_words("sources", sources))
     if numbers is None:
         numbers = range(len(texts))
     size = _batch_size(generator, settings)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from phrasescore.errors import DataError
 from phrasescore.generation.generator import Generated
 from phrasescore.io.text import decode, read_lines, shorten
-from phrasescore.records import HypothesisList, to_words
+from phrasescore.records import HypothesisList, each_words
 from phrasescore.vocabulary import Vocabulary
 
 Words = tuple[str, ...]
@@ -196,7 +196,7 @@ class Segmenter:
         """Yield each sentence with its segments, in order; sentences are read in blocks."""
         block: list[_Planned] = []
         spans = 0
-        for number, words in enumerate(map(to_words, sentences)):
+        for number, words in enumerate(each_words("sentences", sentences)):
             planned = self._plan(number, words)
             block.append(planned)
             spans += len(planned.spans)

@@ -1,7 +1,6 @@
 """Read monolingual text, or two parallel files.
 
-Words are separated by U+0020 only and lines by U+000A only, as in Moses. Several spaces count as
-one space, and a ``\\r`` at the end of a line is removed.
+Lines end at U+000A only; `phrasescore.records.split_words` divides them into words.
 """
 
 from collections.abc import Iterator
@@ -9,8 +8,8 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import MARKUP, decode, read_lines, split_words
-from phrasescore.records import PhrasePair
+from phrasescore.io.text import MARKUP, decode, read_lines
+from phrasescore.records import PhrasePair, split_words
 
 _MARKS = ("<s>", "</s>")  # models add these to each sentence
 FIELD_SEPARATOR = "|||"  # in text, Moses writes "&#124;" for each of its characters
@@ -80,7 +79,7 @@ def read_together(*paths: str) -> Iterator[tuple[bytes, ...]]:
 
 def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     """Return the words of a line, possibly none; reject markup, and fields in the first line."""
-    text = decode(path, number, line).removesuffix("\r")
+    text = decode(path, number, line)
     MARKUP.check(path, number, text)
     words = split_words(text)
     # In a later line it may be a word; tables and lists have it from the first line on.

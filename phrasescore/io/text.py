@@ -1,15 +1,18 @@
 """Read plain or compressed text files, or stdin (``-``), as bytes.
 
 The functions work on bytes, so that the bytes of a line survive a run unchanged. A line ends at
-U+000A only: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content. Words are separated by
-U+0020 only. A byte order mark at the beginning of a file is an error, because Moses and KenLM
-treat it as part of the first word. :mod:`phrasescore.io.output` writes files.
+U+000A only: the ``\\r`` of CRLF, U+0085 and U+2028 are ordinary content.
+`phrasescore.records.split_words` divides a line into words. A byte order mark at the beginning of a
+file is an error, because Moses and KenLM treat it as part of the first word.
+:mod:`phrasescore.io.output` writes files.
 """
 
 import codecs
 import contextlib
+import functools
 import importlib
 import io
+import logging
 import lzma
 import os
 import re
@@ -20,12 +23,14 @@ import zlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
-from phrasescore.errors import BOM_PROBLEM, DataError
+from phrasescore.errors import BOM_PROBLEM, DataError, shown_path
 from phrasescore.io.compression import ByteSource, compression_by_name, compression_of
 from phrasescore.progress import note_lines
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
+
+_logger = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slower to parse
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
@@ -216,7 +221,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
     The last block lacks a final newline if the file does. This is the fastest way to read a file. A
     line longer than 64 MiB is an error.
     """
-    lines = 0
+    lines = returns = 0
     pending: list[bytes] = []
     pending_size = 0
     with open_input(path) as stream:
@@ -239,17 +244,43 @@ def read_blocks(path: str) -> Iterator[bytes]:
                 pending_size += len(chunk)
                 if pending_size > MAX_LINE:
                     problem = f"expected lines of text, found one of more than {MAX_LINE} bytes"
-                    raise DataError(path, lines + 1, f"{problem}; is this a binary file?")
+                    cause = "does CR alone end its lines" if b"\r" in chunk else "is it binary"
+                    raise DataError(path, lines + 1, f"{problem}; {cause}?")
                 continue
             block = b"".join((*pending, chunk[:end]))
             pending = [chunk[end:]]
             pending_size = len(chunk) - end
             lines += block.count(b"\n")
+            returns += _count_returns(path, block, returns, lines)
             note_lines(path, lines, reader.share)
             yield block
         note_lines(path, lines + bool(pending_size), None)
         if pending_size:
-            yield b"".join(pending)
+            block = b"".join(pending)
+            _count_returns(path, block, returns, lines + 1)
+            yield block
+
+
+def _count_returns(path: str, block: bytes, before: int, lines: int) -> int:
+    """Return the number of CR inside lines; warn if, with those before, lines have one or more.
+
+    :param lines: the number of lines up to the end of the block.
+    """
+    count = block.count(b"\r")
+    if count:
+        count -= block.count(b"\r\n")
+    if count and before + count >= lines:
+        _warn_of_returns(path)
+    return count
+
+
+@functools.cache  # most files are read more than once
+def _warn_of_returns(path: str) -> None:
+    _logger.warning(
+        "%s: there are as many carriage returns (CR) inside lines as lines; they divide words: if "
+        "CR alone ends the lines, as in files of old Macs, convert it with tr '\\r' '\\n'",
+        shown_path(path),
+    )
 
 
 def read_lines(path: str) -> Iterator[bytes]:
@@ -282,16 +313,6 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
     except UnicodeDecodeError as error:
         found = f"byte 0x{raw[error.start]:02x} at byte {error.start + 1} of the line"
         raise DataError(path, line_number, f"expected UTF-8, found {found}") from error
-
-
-def split_words(text: str) -> tuple[str, ...]:
-    """Return the words of a sentence, which are separated by U+0020 only.
-
-    >>> split_words(" la  maison ")
-    ('la', 'maison')
-    """
-    words = text.strip(" ").split(" ")
-    return tuple(filter(None, words)) if "" in words else tuple(words)
 
 
 class Markup:

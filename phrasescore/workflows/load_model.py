@@ -20,8 +20,8 @@ from phrasescore.records import (
     PhraseBlock,
     PhrasePair,
     Sentence,
+    each_words,
     to_sentences,
-    to_words,
 )
 from phrasescore.report.model_summary import ModelReport
 from phrasescore.settings.compute import Compute
@@ -118,7 +118,7 @@ class ScoringModel:
         check_at_least(1, num_best=num_best)
         settings.check_only("beam", "normalize", "unknown", "copy_unknown", "max_length")
         work = beam_work(self._generator, beam_settings(settings, num_best, "num_best"))
-        texts = self._checks[self.reverse].counted(map(to_words, sentences))
+        texts = self._checks[self.reverse].counted(each_words("sentences", sentences))
         return work.targets(texts, self._engine)
 
     def _load(self, **options: Any) -> _Loaded:

@@ -19,9 +19,9 @@ from phrasescore.errors import ArgumentError, DataError, shown_path
 from phrasescore.features import ColumnSpec, column_files, column_specs
 from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
-from phrasescore.io.text import MARKUP, decode, read_lines, split_words
+from phrasescore.io.text import MARKUP, decode, read_lines
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhraseBlock, Sentence, to_sentences
+from phrasescore.records import PhraseBlock, Sentence, split_words, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.scoring.columns import AddedColumn, check_counts
@@ -295,7 +295,7 @@ def with_sources(
         for identity, raw in sources:
             read = identity + 1
             if identity == found.id:
-                text = decode(path, identity + 1, raw).removesuffix("\r")
+                text = decode(path, identity + 1, raw)
                 MARKUP.check(path, identity + 1, text)
                 yield found, split_words(text)
                 break

@@ -22,7 +22,7 @@ from phrasescore.signals import EndedBySignal, deferring_signals, ending_on_sign
 def test_a_text_is_a_string_of_words_or_any_sequence_of_them(text: str | Iterable[str]) -> None:
     assert to_words(text) == ("la", "maison")
     assert to_words("") == ()
-    assert to_words("a\u00a0b\tc") == ("a\u00a0b\tc",)  # words end at U+0020 only
+    assert to_words("a\u00a0b\u3000c") == ("a\u00a0b\u3000c",)
     assert to_words("la maison\r\n") == ("la", "maison")  # a line as Python reads it
 
 

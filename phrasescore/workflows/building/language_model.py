@@ -13,9 +13,6 @@ from phrasescore.language_models.estimation import estimate
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.estimation import Estimating
 
-# lmplz and ARPA files separate words by these as well.
-_SPACES = bytes.maketrans(b"\0\t\r", b"   ")
-
 
 @dataclass(frozen=True, slots=True)
 class BuildLmSummary:
@@ -74,7 +71,7 @@ def read_sentences(path: str) -> Iterator[tuple[str, ...]]:
 
 def plain_words(path: str, number: int, raw: bytes) -> tuple[str, ...]:
     """Return the words of a line, which may not be symbols of n-gram models."""
-    words = sentence_words(path, number, raw.translate(_SPACES))
+    words = sentence_words(path, number, raw)
     check_no_marks(path, number, raw, words)
     if b"<unk>" in raw and "<unk>" in words:
         problem = "expected text without <unk>, found it as a word; models add it"

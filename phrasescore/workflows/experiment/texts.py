@@ -15,7 +15,8 @@ from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import read_together
 from phrasescore.io.folders import writing_folder
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, read_lines, same_file, shorten, split_words
+from phrasescore.io.text import decode, read_lines, same_file, shorten
+from phrasescore.records import split_words
 from phrasescore.workflows.building.preparation import CORPUS, LineRules
 from phrasescore.workflows.text_checks import likely_cause
 

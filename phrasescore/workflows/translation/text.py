@@ -1,5 +1,6 @@
 """The text of a system: lines become the words that it translates, and translations become text."""
 
+import codecs
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,8 +78,11 @@ class TextConverter:
     def prepare(self, number: int, raw: bytes) -> SystemSentence:
         """Return the sentence in a line, given by its 1-based number and its bytes.
 
+        A byte order mark at its beginning, as in a sentence from a file of its own, is left out.
+
         :raises DataError: if the line is not UTF-8, too long, or has markup or factors.
         """
+        raw = raw.removeprefix(codecs.BOM_UTF8)
         if self._prepare is not None:
             raw = self._prepare(number, raw).encode()
         words = parse_sentence(self._path, number, raw, MAX_WORDS, self._markup)

@@ -21,7 +21,7 @@ from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import Meter, ProgressCallback
@@ -105,7 +105,7 @@ class SystemTranslator:
         path: str = "the text",
     ) -> None:
         compute.check_only("workers", "device")
-        self.system, self._ini = system, system.read_ini()
+        self.system, self._ini, self._path = system, system.read_ini(), path
         self._converter = TextConverter(
             path,
             TextProcessing() if tokenized else system.text,
@@ -177,12 +177,19 @@ class SystemTranslator:
         """
         if isinstance(sentences, str):
             raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        prepared = (
-            self.prepare(number, _as_line(each)) for number, each in enumerate(sentences, start=1)
-        )
         return self.translate_prepared(
-            prepared, nbest=nbest, confidence=confidence, explain=explain
+            self._prepared(sentences), nbest=nbest, confidence=confidence, explain=explain
         )
+
+    def _prepared(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SystemSentence]:
+        for number, sentence in enumerate(sentences, start=1):
+            try:
+                words = to_words(sentence)
+            except ArgumentError as error:
+                raise DataError(self._path, number, str(error)) from error
+            is_text = isinstance(sentence, str)
+            line = str(sentence).rstrip("\r\n") if is_text else " ".join(words)
+            yield self.prepare(number, line.encode())
 
     def translate_prepared(
         self,
@@ -253,11 +260,6 @@ class SystemTranslator:
     def _known(self, weights: Weights) -> Weights:
         names = {feature.name for feature in self._ini.features}
         return {name: own for name, own in weights.items() if name.partition("_")[0] in names}
-
-
-def _as_line(sentence: str | Sequence[str]) -> bytes:
-    words = to_words(sentence)
-    return (sentence.rstrip("\r\n") if isinstance(sentence, str) else " ".join(words)).encode()
 
 
 def load_system(
