@@ -12,9 +12,11 @@ weight in the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSpars
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
+
+import numpy as np
 
 from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem, split_argument
 from moses_integration.weight_lines import (
@@ -24,13 +26,13 @@ from moses_integration.weight_lines import (
     parse_weight_pair,
     read_sparse_weights,
 )
-from phrasescore.errors import ConfigError, DataError, shown_path
+from phrasescore.errors import ArgumentError, ConfigError, DataError, shown_path
 from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, is_stream, open_input, same_file, shorten, split_block
 from phrasescore.records import WeightPair, Weights
 
 # Weights as public functions accept them: a path, one set of weights, or two sets.
-WeightsSource = str | os.PathLike[str] | Mapping[str, tuple[float, ...]] | WeightPair
+WeightsSource = str | os.PathLike[str] | Mapping[str, float | Sequence[float]] | WeightPair
 
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
@@ -344,9 +346,9 @@ def load_weights(source: WeightsSource) -> WeightPair:
     a weight file as described in `weight_lines`. Features are in file order.
     """
     if isinstance(source, WeightPair):
-        return source
+        return WeightPair(*map(_vectors, source))
     if isinstance(source, Mapping):
-        return WeightPair(dict(source), dict(source))
+        return WeightPair(_vectors(source), _vectors(source))
     path = os.fspath(source)
     with open_input(path) as stream:
         content = stream.read()
@@ -357,6 +359,18 @@ def load_weights(source: WeightsSource) -> WeightPair:
     if not all(pair):
         raise DataError(path, None, "expected weights such as 'LM0= 0.5', found none")
     return pair
+
+
+def _vectors(weights: Mapping[str, float | Sequence[float]]) -> Weights:
+    """Return weights from Python with a tuple for each feature; a number is its only weight."""
+    vectors = {}
+    for name, given in weights.items():
+        try:
+            vectors[name] = tuple(map(float, np.atleast_1d(given)))
+        except (TypeError, ValueError) as error:
+            problem = f"expected a number, or a sequence of numbers, got {given!r}"
+            raise ArgumentError(f"weights: {name}: {problem}") from error
+    return vectors
 
 
 def weights_path(source: WeightsSource | None) -> str | None:

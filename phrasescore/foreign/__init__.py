@@ -5,7 +5,6 @@ scores.
 """
 
 import os
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,10 +12,8 @@ from typing import Any
 from phrasescore.arguments import flag
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
+from phrasescore.records import split_words
 from phrasescore.settings.declaration import Settings, option, optional, switch
-
-# These separate words in a line of text. U+00A0 and other Unicode spaces do not.
-_BLANKS = re.compile("[ \t\n\r]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,7 +152,7 @@ class PieceText:
             text = self._tokenizer.tokenize(text, return_str=True)
         if self._truecaser is not None:
             text = self._truecaser.truecase(text, return_str=True)
-        return tuple(filter(None, _BLANKS.split(text)))
+        return split_words(text)
 
 
 def _load_spm(path: str) -> tuple[Any, str]:

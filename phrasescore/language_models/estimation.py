@@ -259,7 +259,7 @@ def _discounts(size: int, num_with: NDArray[np.int64]) -> Floats:
         share = number[1] / np.float32(num_with[1] + 2 * num_with[2])
         expected = np.float32(count + 1) * share * number[count + 1] / number[count]
         amounts[count] = np.float32(count) - expected
-        if not 0 < amounts[count] <= count:
+        if not 0 <= amounts[count] <= count:
             raise PhrasescoreError(
                 f"cannot use the text for a model: the discount of {size}-grams with the adjusted "
                 f"count {count} is {amounts[count]:g}, expected 0 to {count}{cure}"

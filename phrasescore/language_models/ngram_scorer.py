@@ -6,7 +6,6 @@ the binary files of KenLM's ``build_binary``.
 
 import importlib.util
 import math
-import re
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -43,10 +42,6 @@ MISSING = (
 )
 # Maximum length of the quoted part of kenlm's message, which contains text from the file.
 _MAX_QUOTE = 500
-# The module kenlm splits a sentence at these. ARPA files have U+000B and U+000C within words.
-_DIVIDERS = re.compile("[\0\t\n\v\f\r]")
-# These end words in ARPA files, or, U+0000, in the module: no model knows a word with one of them.
-_IN_NO_WORD = re.compile("[\0\t\n\r]")
 
 
 class _WordIds(dict[str, int]):
@@ -172,25 +167,17 @@ class _KenlmScorer:
         self.order = self._model.order
 
     def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and not _IN_NO_WORD.search(word) and word in self._model
+        return isinstance(word, str) and word in self._model
 
     def number(self, words: Iterable[str]) -> list[str]:
-        return ["<unk>" if _IN_NO_WORD.search(word) else word for word in words]
+        return list(words)
 
     def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
-        scores: list[tuple[float, bool]] = []
-        for words in sentences:
-            text = " ".join(words)
-            if _DIVIDERS.search(text) is None:
-                scores += [
-                    (log_10, unknown) for log_10, _, unknown in self._model.full_scores(text)
-                ]
-                continue
-            state, after = self.state((), begins=True), self._new_state()
-            for word in self.number((*words, "</s>")):
-                score = self._model.BaseFullScore(state, word, after)
-                scores.append((score.log_prob, score.oov))
-                state, after = after, state
+        scores = [
+            (log_10, unknown)
+            for words in sentences
+            for log_10, _, unknown in self._model.full_scores(" ".join(words))
+        ]
         log_probs, unknown = np.array(scores, np.float64).reshape(-1, 2).T
         return log_probs * LN_10, unknown > 0
 

@@ -56,7 +56,7 @@ switch = partial(option, False)
 
 
 class Settings:
-    """The base class for settings.
+    """The base class for settings; numbers become Python's, such as those of numpy.
 
     :cvar heading: the heading of the options in the help.
     :raises ArgumentError: at the first field whose value has a wrong type or is out of range.
@@ -70,9 +70,13 @@ class Settings:
 
     def __post_init__(self) -> None:
         for setting in settings_of(type(self)):
-            problem = setting.problem(getattr(self, setting.name))
+            value = getattr(self, setting.name)
+            problem = setting.problem(value)
             if problem is not None:
                 raise ArgumentError(f"{setting.flag}: {problem}")
+            if value is not None and setting.kind in (int, float):
+                own = tuple(map(_plain, value)) if setting.is_sequence else _plain(value)
+                object.__setattr__(self, setting.name, own)
 
     def __repr__(self) -> str:
         """Return the class with the fields that differ from their defaults."""
@@ -142,6 +146,13 @@ class Setting:
         if self.le is not None and not value <= self.le:
             return f"expected at most {self.le:g}, got {value!r}"
         return None
+
+
+def _plain(number: Any) -> Any:
+    """Return a number as an int or a float of Python."""
+    if isinstance(number, int | float):
+        return number
+    return int(number) if isinstance(number, Integral) else float(number)
 
 
 _declared: dict[type[Any], tuple[Setting, ...]] = {}

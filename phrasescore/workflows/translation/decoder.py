@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
-from phrasescore.arguments import StrPath
+from phrasescore.arguments import StrPath, whole_number
 from phrasescore.features import ColumnSpec, column_specs
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.search_settings import SearchSettings
@@ -45,7 +45,7 @@ class Decoder(SystemTranslator):
             search=search,
             columns=tuple(column_specs(columns)),
             weights=None if weights is None else load_weights(weights),
-            nbest_size=nbest_size,
+            nbest_size=whole_number(nbest_size=nbest_size),
         )
         super().__init__(system, compute, tokenized=True)
         self.open()

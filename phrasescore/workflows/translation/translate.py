@@ -18,7 +18,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest import read_every_list
 from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from moses_integration.source_text import markup_of
-from phrasescore.arguments import StrPath
+from phrasescore.arguments import StrPath, whole_number
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError
@@ -205,8 +205,7 @@ class SystemTranslator:
         :param is_live: whether to yield translations while the next sentence is awaited. Moses
             reads all sentences first.
         """
-        if type(nbest) is not int or nbest < 0:
-            raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
+        nbest = whole_number(nbest=nbest)
         tasks: Iterator[SystemTask] = (
             SystemTask(number, sentence, nbest, confidence, explain)
             for number, sentence in enumerate(sentences)

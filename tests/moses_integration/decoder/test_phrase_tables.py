@@ -92,14 +92,14 @@ def test_pairs_of_phrases_that_occur_are_read_in_groups(tables: Tables, tmp_path
     assert pairs.log_probs == pytest.approx(np.array(wanted), rel=1e-6)
 
 
-def test_only_spaces_and_tabs_separate_words(tables: Tables, tmp_path: Path) -> None:
-    table = "a\v \x1c\u00a0 ||| x\f\t\u3000\u0085 \v ||| 1 1 ||| 0-0\r\n"
-    pairs = tables.read_phrase_pairs(write(tmp_path, table), [("a\v", "\x1c\u00a0")], 20, 2)
-    assert pairs.sources == ["a\v \x1c\u00a0".encode()]
-    assert pairs.targets == ["x\f \u3000\u0085 \v".encode()]
+def test_the_blanks_of_texts_separate_words(tables: Tables, tmp_path: Path) -> None:
+    table = "a\v\x1c\u00a0 \0 b||| x\f\t\u3000\u0085\ry ||| 1 1 ||| 0-0\r\n"
+    pairs = tables.read_phrase_pairs(write(tmp_path, table), [("a", "\x1c\u00a0", "b")], 20, 2)
+    assert pairs.sources == ["a \x1c\u00a0 b".encode()]
+    assert pairs.targets == ["x \u3000\u0085 y".encode()]
     assert pairs.alignments == [b"0-0"]
-    path = write(tmp_path, "a\v ||| x\f ||| 1\r\na ||| x ||| 0.5\r\n", "reordering")
-    found = tables.read_reordering(path, [(b"a\v", b"x\f"), (b"a", b"x")], [-1.0])
+    path = write(tmp_path, "a\vb ||| x\fy ||| 1\r\na ||| x ||| 0.5\r\n", "reordering")
+    found = tables.read_reordering(path, [(b"a b", b"x y"), (b"a", b"x")], [-1.0])
     assert found == pytest.approx(np.array([[0.0], [math.log(0.5)]]))
 
 

@@ -31,12 +31,12 @@ def test_lines_become_pairs_in_order(paths: tuple[Path, Path]) -> None:
     ]
 
 
-def test_only_a_space_separates_words_and_only_a_newline_lines(paths: tuple[Path, Path]) -> None:
-    # U+00A0, U+3000, tab, U+2028 and U+0085 are parts of words; several spaces are one.
-    paths[0].write_bytes("a\u00a0b c\u3000d\te  f \u2028\n g\n".encode())
+def test_only_blanks_separate_words_and_only_a_newline_lines(paths: tuple[Path, Path]) -> None:
+    # U+00A0, U+3000, U+2028 and U+0085 are parts of words; several blanks are one.
+    paths[0].write_bytes("a\u00a0b c\u3000d\v \fe \0 f\t\u2028\n\rg\r\n".encode())
     paths[1].write_bytes("x\u0085y\n|||\n".encode())
     assert read(paths) == [
-        (("a\u00a0b", "c\u3000d\te", "f", "\u2028"), ("x\u0085y",)),
+        (("a\u00a0b", "c\u3000d", "e", "f", "\u2028"), ("x\u0085y",)),
         (("g",), ("|||",)),
     ]
 
