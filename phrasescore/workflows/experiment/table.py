@@ -23,6 +23,7 @@ from phrasescore.report.systems import P_VALUES
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
+from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report
@@ -178,21 +179,24 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
 
 
 def write_table(
-    table: ExperimentTable, folder: Path, command: str = "", *, is_final: bool = True
+    table: ExperimentTable, names: FileNames, command: str = "", *, is_final: bool = True
 ) -> None:
     """Write ``table.txt``, ``table.toml``, ``steps.toml`` and the report, each atomically.
 
     :param command: the command that the report shows.
     :param is_final: False to write only the sections of the report that take no time.
     """
-    texts = (to_text(table), to_toml(table, folder), steps_toml(table.steps))
+    texts = (to_text(table), to_toml(table, names), steps_toml(table.steps))
+    folder = names.folder
     for name, text in zip((*TABLE_FILES, STEPS), texts, strict=True):
         with open_output(str(folder / name)) as stream:
             # Paths may have bytes that are not UTF-8; TOML has no notation for them.
             stream.write(text.encode(errors="replace"))
     if any(row.cells for row in table.rows):
         settings = Reporting(only=() if is_final else _QUICK_SECTIONS)
-        make_report([], folder / REPORT, experiment=folder, settings=settings, command=command)
+        # The page names files as the user does here.
+        given = os.path.relpath(folder)
+        make_report([], folder / REPORT, experiment=given, settings=settings, command=command)
 
 
 def to_text(table: ExperimentTable) -> str:
@@ -218,12 +222,12 @@ def _cell_text(cell: SystemScore | None) -> str:
     return text
 
 
-def to_toml(table: ExperimentTable, folder: Path) -> str:
-    """Return the table as TOML, with unrounded numbers; translations are relative to ``folder``."""
+def to_toml(table: ExperimentTable, names: FileNames) -> str:
+    """Return the table as TOML, with unrounded numbers."""
     lines = [_pair("notes", table.notes)]
     for number, text in enumerate(table.texts):
-        lines += ["", "[[text]]", _pair("name", text.name), _pair("source", str(text.source))]
-        lines.append(_pair("references", list(map(str, text.references))))
+        lines += ["", "[[text]]", _pair("name", text.name), _pair("source", names.of(text.source))]
+        lines.append(_pair("references", list(map(names.of, text.references))))
         lines += ["tuned = true"] if number == 0 else []
     for row in table.rows:
         values = {
@@ -231,12 +235,12 @@ def to_toml(table: ExperimentTable, folder: Path) -> str:
             "rounds": row.rounds and row.rounds.split(", "),
             "remarks": row.remarks,
             "features": row.features,
-            "system": row.system and os.path.relpath(row.system, folder),
-            "reports": _relative(row.reports, folder),
+            "system": row.system and names.of(Path(row.system)),
+            "reports": list(map(names.of, row.reports)),
         }
         lines += ["", "[[row]]", *(_pair(*value) for value in values.items() if value[1])]
         for name, paths in row.outputs.items():
-            lines.append(f"outputs.{_pair(_text(name), _relative(paths, folder))}")
+            lines.append(f"outputs.{_pair(_text(name), list(map(names.of, paths)))}")
         for name, cell in row.cells.items():
             figures = [f"{table.metric} = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
@@ -267,7 +271,3 @@ def _pair(key: str, value: object) -> str:
 def _text(value: object) -> str:
     # Apart from this character, strings in JSON are strings in TOML.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _relative(paths: Sequence[Path], folder: Path) -> list[str]:
-    return [os.path.relpath(path, folder) for path in paths]

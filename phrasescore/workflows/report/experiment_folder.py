@@ -32,6 +32,13 @@ class TextFiles(msgspec.Struct):
     references: list[str]
     tuned: bool = False
 
+    def inside(self, folder: str) -> "TextFiles":
+        """Return a copy with paths from the working folder; they are relative to ``folder``."""
+        source, *references = (
+            os.path.normpath(os.path.join(folder, path)) for path in (self.source, *self.references)
+        )
+        return msgspec.structs.replace(self, source=source, references=references)
+
 
 class StepRecord(msgspec.Struct):
     """A step of an experiment; ``seconds`` is None if it is not done."""
@@ -103,7 +110,8 @@ def read_experiment_folder(folder: str) -> ExperimentFolder:
     path = os.path.join(folder, TABLE)
     table = read_toml(path)
     try:
-        texts = msgspec.convert(table.get("text", []), tuple[TextFiles, ...])
+        named = msgspec.convert(table.get("text", []), tuple[TextFiles, ...])
+        texts = tuple(text.inside(folder) for text in named)
         rows = msgspec.convert(table["row"], tuple[_Row, ...])
         results = _read_results(table, texts, rows)
     except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moses_integration.ini_text import TextSettings
+from moses_integration.ini_text import IniText, TextSettings
 from moses_integration.source_text import MAX_WORDS, parse_sentence
 from phrasescore.io.text import MARKUP, Markup
 from phrasescore.workflows.building.preparation import LineRules
@@ -25,10 +25,11 @@ class TextProcessing:
     truecase_target: Path | None = None
 
     @classmethod
-    def of(cls, settings: TextSettings) -> "TextProcessing":
+    def of(cls, ini: IniText) -> "TextProcessing":
         """Return the processing that a moses.ini records."""
+        settings = ini.text_settings()
         models = settings.truecase_source, settings.truecase_target
-        paths = [Path(model) if model else None for model in models]
+        paths = [Path(ini.resolve(model)) if model else None for model in models]
         return cls(settings.tokenize, settings.lowercase, *paths)
 
     def __post_init__(self) -> None:
