@@ -63,7 +63,7 @@ class ReferenceNgrams:
         self.probabilities["<unk>",] = self.gammas[()] * uniform
         self.probabilities["<s>",] = 1.0
         self.values = {
-            gram: (math.log10(p), math.log10(self.gammas.get(gram, 1.0)))
+            gram: (math.log10(p), math.log10(self.gammas.get(gram, 1.0) or 1e-99))
             for gram, p in self.probabilities.items()
         }
 
@@ -99,7 +99,7 @@ class ReferenceNgrams:
             return [0.0, 0.5, 1.0, 1.5]
         share = Fraction(num_with[1], num_with[1] + 2 * num_with[2])
         amounts = [float(n - (n + 1) * share * num_with[n + 1] / num_with[n]) for n in range(1, 4)]
-        if not all(0 < amount <= n for n, amount in enumerate(amounts, start=1)):
+        if not all(0 <= amount <= n for n, amount in enumerate(amounts, start=1)):
             assert self.fallback
             return [0.0, 0.5, 1.0, 1.5]
         return [0.0, *amounts]

@@ -40,6 +40,9 @@ Floats = NDArray[np.float32]
 
 # lmplz's discounts for the counts 0, 1, 2 and 3 or more where they cannot be computed.
 FALLBACK = (0.0, 0.5, 1.0, 1.5)
+# Stands for log10 of 0, the weight of a context whose n-grams all have the discount 0. lmplz writes
+# -inf, which KenLM cannot read.
+_LEAST_LOG = np.float32(-99)
 # Maximum number of orders that are sorted at a time; each takes two blocks of memory.
 _THREADS = 4
 # A count has 31 bits.
@@ -304,7 +307,6 @@ class _Formatter:
         log_probs = np.minimum(log10(probabilities), 0)
         most = int(self._lengths[rows[:, :size]].sum()) + len(rows) * (size + 2 * NUMBER_SIZE)
         text = np.empty(most, np.uint8)
-        count = format_ngrams(
-            rows, size, log_probs, log10(weights), self._words, self._starts, text
-        )
+        backoffs = np.maximum(log10(weights), _LEAST_LOG)
+        count = format_ngrams(rows, size, log_probs, backoffs, self._words, self._starts, text)
         return text[:count].tobytes()

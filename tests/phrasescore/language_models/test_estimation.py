@@ -155,6 +155,19 @@ def test_discounts_that_cannot_be_computed_are_an_error_that_names_the_cure() ->
         arpa([tuple(words)] + [()] * 9, 1)
 
 
+def test_a_discount_of_0_is_taken_and_the_weight_of_a_context_may_be_0() -> None:
+    # Of the 2-grams, 8 have the count 1, 2 the count 2 and 2 the count 3: D2 is
+    # 2 - 3 * 8 / (8 + 2 * 2) * 2 / 2 = 0, which lmplz takes (lm/builder/adjust_counts.cc).
+    text = [tuple(line.split()) for line in ("f a", "a e d", "g f d", "a c", "a e d")]
+    found, expected = parse(arpa(text, 2)), ReferenceNgrams(text, 2, (), False).values
+    assert found.keys() == expected.keys()
+    for gram, values in expected.items():
+        assert found[gram] == pytest.approx(values, abs=1e-6)
+    # The only 2-gram after "e" has the count 2, so that nothing is left for other words.
+    assert found["e",][1] == -99
+    assert parse(arpa(text, 2, discount_fallback=True)) == found
+
+
 def test_an_order_without_n_grams_is_an_error() -> None:
     with pytest.raises(PhrasescoreError, match=r"no 4-gram because .* --order must be at most 3"):
         arpa([("a",), ("b",)], 5, discount_fallback=True)
