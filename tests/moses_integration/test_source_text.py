@@ -7,8 +7,42 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moses_integration.source_text import TextPhrases
+from moses_integration.nbest import read_nbest
+from moses_integration.phrase_table import read_phrase_table
+from moses_integration.source_text import TextPhrases, lines_of_pairs, lines_of_phrases, read_source
 from phrasescore.errors import DataError
+from phrasescore.io.corpora import read_monolingual_text
+from phrasescore.records import join_words, split_words, to_words
+
+# All that divide words for KenLM: NUL for lmplz (lm/builder/corpus_count.cc), VT and FF for query
+# (kSpaces in util/file_piece.cc) and the Python module, the others for all of them.
+BLANKS = "\0\t\v\f\r "
+OTHERS = [chr(code) for code in range(1, 0x120) if chr(code) not in f"{BLANKS}\n|"]
+OTHERS += ["\u2003", "\u2028", "\u3000", "\ufeff", "\U0001f600"]
+
+
+@pytest.mark.parametrize("between", [*BLANKS, *OTHERS], ids=ascii)
+def test_all_readers_divide_words_at_the_same_characters(between: str, tmp_path: Path) -> None:
+    text = f"a{between}b"
+    words = ("a", "b") if between in BLANKS else (text,)
+    path = tmp_path / "file"
+
+    def written(line: str) -> str:
+        path.write_bytes(f"{line}\n".encode())
+        return str(path)
+
+    assert split_words(text) == to_words(text) == words
+    assert join_words(text.encode()).decode() == " ".join(words)
+    assert [line.words for line in read_monolingual_text(written(text))] == [words]
+    assert read_source(written(text)) == [words]
+    (line,) = read_phrase_table(written(f"{text} ||| {text} ||| 1"))
+    assert line.pair == (words, words)
+    assert len(list(lines_of_phrases(str(path), [words], 2))) == 1
+    pair = " ".join(words).encode()
+    assert len(list(lines_of_pairs(str(path), [(pair, pair)]))) == 1
+    (hypotheses,) = read_nbest(written(f"0 ||| {text} ||| LM0= 1 ||| 1"))
+    assert hypotheses.words(0) == words
+    assert hypotheses.hypothesis(0) == f" {text} ".encode()
 
 
 def found(phrases: TextPhrases, wanted: Sequence[str]) -> list[bool]:

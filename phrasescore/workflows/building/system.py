@@ -95,8 +95,7 @@ def build(
     )
     lm_order = inputs.check()
     model, work = model_folders(output)
-    if problem := path_problem(os.path.abspath(model)):
-        raise PhrasescoreError(f"{model}: {problem}")
+    inputs.check_paths(model)
     with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
         builder = _SystemBuilder(
             inputs, folder, Path(os.path.abspath(model)), usable_threads(workers)
@@ -132,11 +131,12 @@ class _Inputs:
             raise ArgumentError(f"{problem}, which change the words that are aligned")
         if settings.reordering_model is not None:
             Reordering.parse(settings.reordering_model)
-        if self.lm is None:
-            return None
-        if fault := path_problem(os.path.abspath(self.lm)):
-            raise PhrasescoreError(f"{self.lm}: {fault}")
-        return read_ngram_order(self.lm)
+        return None if self.lm is None else read_ngram_order(self.lm)
+
+    def check_paths(self, model: Path) -> None:
+        """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""
+        if self.lm is not None and (problem := path_problem(_named(self.lm, model))):
+            raise PhrasescoreError(f"{self.lm}: {problem}")
 
     def _texts(self) -> dict[str, str]:
         texts = {"SOURCE": self.source, "TARGET": self.target}
@@ -152,6 +152,16 @@ class _Inputs:
             "the version of phrasescore": __version__,
             "--lm": "" if self.lm is None else os.path.abspath(self.lm),
         }
+
+
+def _named(path: StrPath, model: Path) -> str:
+    """Return the path that the moses.ini in the folder ``model`` has for a file.
+
+    It is absolute, as Moses reads it in any working folder. A moses.ini cannot hold a blank or
+    ``#``, so a path with one of these is relative to the folder.
+    """
+    absolute = os.path.abspath(path)
+    return os.path.relpath(absolute, model) if path_problem(absolute) else absolute
 
 
 class _BuildStep(NamedTuple):
@@ -219,7 +229,7 @@ class _SystemBuilder:
         steps.append(_BuildStep("tables", 8, self._build_tables))
         models: list[tuple[str, int]] = []
         if inputs.lm is not None and lm_order is not None:
-            models.append((os.path.abspath(inputs.lm), lm_order))
+            models.append((_named(inputs.lm, self._model), lm_order))
         else:
             models.append((self._at("lm.arpa.gz"), self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
@@ -240,7 +250,7 @@ class _SystemBuilder:
         remove_folder(path)
 
     def _at(self, name: str) -> str:
-        return str(self._model / name)
+        return _named(self._model / name, self._model)
 
     def _prepare(self, progress: ProgressCallback | None) -> None:
         inputs = self._inputs
@@ -322,4 +332,10 @@ class _SystemBuilder:
         )
         with open_output(str(self._folder.files / "moses.ini")) as stream:
             stream.write(ini.encode(errors="surrogateescape"))
+        if path_problem(str(self._model)):
+            _logger.warning(
+                "%s: a moses.ini cannot hold a path with a blank or '#', so its paths are relative "
+                "to its folder: run Moses in this folder, or move it",
+                self._model / "moses.ini",
+            )
         return {}

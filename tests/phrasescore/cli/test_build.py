@@ -3,6 +3,7 @@
 import fcntl
 import gzip
 import os
+import re
 import shutil
 from itertools import islice
 from pathlib import Path
@@ -391,9 +392,30 @@ def test_the_old_folder_is_kept() -> None:
     assert list(Path("model").iterdir()) == []
 
 
-def test_a_path_that_a_moses_ini_cannot_hold_is_refused() -> None:
-    result = run("build", "s", "t", "-o", "a b/model")
-    check_refusal(result, "a b/model: expected a path without blanks")
+@pytest.mark.parametrize("name", ["a b/model", "a#b"])
+def test_a_system_in_a_folder_that_a_moses_ini_cannot_name_translates(name: str) -> None:
+    options = ("--lm-order", "2", "--lm-text", "t", "-q")
+    plain, odd = (run("build", "s", "t", "-o", each, *options) for each in ("model", name))
+    assert (plain.exit_code, odd.exit_code) == (0, 0)
+    assert f"{name}/moses.ini: a moses.ini cannot hold a path with a blank or '#'" in odd.stderr
+    assert "moses.ini" not in plain.stderr
+    found = [succeeded(run("decode", "s", "-f", f"{each}/moses.ini")) for each in ("model", name)]
+    assert found[0].stdout == found[1].stdout
+    # Moses, in the folder of the system, finds the files as well.
+    paths = re.findall("path=(.*?)(?: |$)", Path(name, "moses.ini").read_text(), re.MULTILINE)
+    assert len(paths) == 4
+    assert all(Path(name, path).is_file() for path in paths)
+
+
+def test_an_n_gram_model_that_a_moses_ini_cannot_name_is_refused() -> None:
+    Path("my models").mkdir()
+    succeeded(run("build-lm", "t", "--order", "2", "--discount-fallback", "-o", "my models/lm"))
+    result = run("build", "s", "t", "-o", "model", "--lm", "my models/lm")
+    check_refusal(result, "my models/lm: expected a path without blanks and '#'")
+    assert not Path("model").exists()
+    inside = run("build", "s", "t", "-o", "my models/model", "--lm", "my models/lm")
+    assert inside.exit_code == 0
+    succeeded(run("decode", "s", "-f", "my models/model/moses.ini"))
 
 
 def test_an_aligner_that_ends_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:

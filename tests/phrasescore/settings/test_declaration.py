@@ -4,11 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
+import numpy as np
 import pytest
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, settings_of
+from phrasescore.settings.estimation import Estimating
 from tuning.settings import METHODS, MethodName
 
 
@@ -56,6 +58,17 @@ def test_a_value_out_of_range_is_refused_when_the_object_is_made(
 def test_values_in_range_pass() -> None:
     made = Restaurant(pots=9, heat=0.1, names=["a"], kind="wood", book="b", shares={"c": 0.5})
     assert (made.pots, made.tables) == (9, 0)
+
+
+def test_numbers_of_numpy_become_numbers_of_python() -> None:
+    found = Kitchen(pots=np.int64(3), heat=np.float32(0.5))
+    assert found == Kitchen(pots=3, heat=0.5)
+    assert repr(found) == "Kitchen(pots=3, heat=0.5)"
+    pruned = Estimating(prune=np.array([0, 1])).prune
+    assert pruned == (0, 1)
+    assert {*map(type, pruned)} == {int}
+    with pytest.raises(ArgumentError, match=r"--pots: expected a whole number, got np\.float64"):
+        Kitchen(pots=np.float64(3))
 
 
 def test_settings_print_what_differs_from_the_defaults_as_code() -> None:

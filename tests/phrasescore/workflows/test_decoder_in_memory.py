@@ -3,11 +3,13 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.records import WeightPair
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.phrasescore.cli.test_translate import TEXT, WEIGHTS
@@ -47,6 +49,39 @@ def test_translations_and_lists_are_those_of_decode(weights: str | None) -> None
     assert list(decoder.translate([])) == []
     assert next(decoder.translate(["la maison"])).to_list() == []
     assert repr(decoder) == "Decoder('moses.ini'): WordPenalty0, TM0, Distortion0, LM0"
+
+
+def test_numbers_of_numpy_and_single_numbers_are_taken() -> None:
+    decoder = phrasescore.Decoder("moses.ini", nbest_size=np.int64(9))  # type: ignore[arg-type]
+    expected = list(decoder.translate(SENTENCES, nbest=2))
+    assert list(decoder.translate(SENTENCES, nbest=np.argmax([0, 0, 1]))) == expected  # type: ignore[arg-type]
+    for wrong in (True, 2.0, "2", -1, np.int64(-1)):
+        with pytest.raises(ArgumentError, match="nbest: expected a whole number from 0, got "):
+            list(decoder.translate(SENTENCES, nbest=wrong))  # type: ignore[arg-type]
+    vectors = {"LM0": (0.7,), "TM0": (0.2, 0.1)}
+    numbers: list[Any] = [
+        {"LM0": 0.7, "TM0": [0.2, 0.1]},
+        {"LM0": np.float64(0.7), "TM0": np.array([0.2, 0.1])},
+        WeightPair({"LM0": 0.7, "TM0": (0.2, 0.1)}, {}),  # type: ignore[dict-item]
+    ]
+    (expected, *found) = (
+        [each.text for each in phrasescore.Decoder("moses.ini", weights=each).translate(SENTENCES)]
+        for each in (vectors, *numbers)
+    )
+    assert found == [expected] * 3
+    for nothing in (None, "much", [[0.7]]):
+        with pytest.raises(ArgumentError, match="weights: LM0: expected a number, or a sequence"):
+            phrasescore.Decoder("moses.ini", weights={"LM0": nothing})  # type: ignore[dict-item]
+
+
+def test_a_byte_order_mark_is_left_out_and_what_is_no_text_is_named() -> None:
+    decoder = phrasescore.Decoder("moses.ini")
+    (plain,) = decoder.translate(["la maison"])
+    for marked in ("\ufeffla maison", ["\ufeffla", "maison"], "\ufeffla\tmaison\r\n"):
+        (found,) = decoder.translate([marked])
+        assert (found.text, found.source) == (plain.text, ("la", "maison"))
+    with pytest.raises(DataError, match=r"^the text:2: expected UTF-8, found byte 0xe9$"):
+        list(decoder.translate(["la maison", "\udce9t\udce9"]))
 
 
 def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
