@@ -216,12 +216,6 @@ def _look_up(text: Any, phrases: Any, keys: Any, found: Any, is_longer: Any) -> 
 
 
 @_KERNEL
-def _is_blank(byte: Any) -> bool:
-    """Return whether a byte divides words, except the newline; see `phrasescore.records.BLANKS`."""
-    return byte <= 32 and (byte == 32 or 9 <= byte <= 13 or byte == 0)
-
-
-@_KERNEL
 def read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
     """Return a line's key, the number of complete fields, and where reading stopped."""
     key, word, fields = EMPTY, NO_BYTES, 0
@@ -231,7 +225,8 @@ def read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
             break
         is_bar = byte == 124 and position + 2 < len(text)
         is_end = is_bar and text[position + 1] == 124 and text[position + 2] == 124
-        if is_end or _is_blank(byte):
+        # The bytes in `phrasescore.records.BLANKS` except the newline.
+        if is_end or byte == 32 or (byte < 14 and (byte > 8 or byte == 0)):
             if word != NO_BYTES:
                 key, word = combine(key, word), NO_BYTES
             if is_end:

@@ -21,6 +21,7 @@ Sentence = str | Sequence[str]
 # space. U+00A0, U+3000 and all other characters belong to words.
 BLANKS = b"\0\t\n\v\f\r "
 _TO_SPACES = bytes.maketrans(BLANKS, b" " * len(BLANKS))
+_OTHER_BLANKS = tuple(BLANKS.decode().replace(" ", ""))
 
 BYTE_ORDER_MARK = "\ufeff"
 
@@ -40,7 +41,10 @@ def split_words(text: str) -> tuple[str, ...]:
     >>> split_words(" la  maison\\tbleue ")
     ('la', 'maison', 'bleue')
     """
-    words = text.encode().translate(_TO_SPACES).decode().strip(" ").split(" ")
+    for blank in _OTHER_BLANKS:
+        if blank in text:
+            text = text.replace(blank, " ")
+    words = text.strip(" ").split(" ")
     return tuple(filter(None, words)) if "" in words else tuple(words)
 
 
@@ -64,6 +68,7 @@ def to_words(text: str | Iterable[str]) -> tuple[str, ...]:
             words = text if isinstance(text, tuple) else tuple(text)
             joined = "".join(words)
             are_single = split_words(joined) in ((), (joined,))
+        joined.encode()
     except TypeError as error:
         raise TypeError(f"expected words, or a sentence as a string, got {text!r}") from error
     except UnicodeEncodeError as error:
