@@ -77,7 +77,7 @@ def whole_number(**argument: object) -> int:
     phrasescore.errors.ArgumentError: nbest: expected a whole number from 0, got 2.0
     """
     ((name, value),) = argument.items()
-    if not isinstance(value, Integral) or isinstance(value, bool) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
         raise ArgumentError(f"{name}: expected a whole number from 0, got {value!r}")
     return int(value)
 

@@ -262,7 +262,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
 
 
 def _count_returns(path: str, block: bytes, before: int, lines: int) -> int:
-    """Return the number of CR inside lines; warn if, with those before, lines have one or more.
+    """Return the number of CR without LF; warn if there are, with those before, as many as lines.
 
     :param lines: the number of lines up to the end of the block.
     """
@@ -277,8 +277,8 @@ def _count_returns(path: str, block: bytes, before: int, lines: int) -> int:
 @functools.cache  # most files are read more than once
 def _warn_of_returns(path: str) -> None:
     _logger.warning(
-        "%s: there are as many carriage returns (CR) inside lines as lines; they divide words: if "
-        "CR alone ends the lines, as in files of old Macs, convert it with tr '\\r' '\\n'",
+        "%s: there are as many carriage returns (CR) without a line feed as lines; they divide "
+        "words: if CR alone ends lines, as in files of old Macs, convert them with tr '\\r' '\\n'",
         shown_path(path),
     )
 
