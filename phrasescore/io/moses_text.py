@@ -142,12 +142,12 @@ def _abbreviations(language: str) -> dict[str, bool]:
     known = set(prefixes.available_langs.values())
     if language in _UNSEGMENTED:
         _logger.warning(
-            f"{language}: Moses' rules find words between blanks, which this language does not"
-            " have: divide its text into words with another program first"
+            f"the language {language} has no blanks between words, and Moses' rules do not find"
+            " its words: divide its text into words with another program first"
         )
     elif language not in known:
         _logger.warning(
-            f"{language}: Moses has no rules for this language: the general rules and the"
+            f"Moses has no rules for the language {language}: the general rules and the"
             f" abbreviations of English are used. It has rules for {', '.join(sorted(known))}"
         )
     found: dict[str, bool] = {}

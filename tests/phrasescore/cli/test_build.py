@@ -4,6 +4,7 @@ import fcntl
 import gzip
 import os
 import shutil
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,13 @@ import pytest
 from moses_integration.building import METHODS
 from moses_integration.ini_text import IniText, TextSettings
 from phrasescore.io.characters import split_characters
+from phrasescore.io.moses_text import load_tokenizer
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
 from phrasescore.workflows.building import aligner, system
 from tests.command_line import check_refusal, run, succeeded
 from tests.forked import Forked, run_command
+from tests.log import warnings
 from tests.tiny_bitext import sentence_pairs
 
 PAIRS = sentence_pairs(60)
@@ -249,7 +252,42 @@ def test_a_truecaser_gives_first_words_their_usual_case(folder: Path) -> None:
     ]
     settings = IniText.read("model/moses.ini").text_settings()
     models = [f"{folder}/model/truecase-model.{side}" for side in ("source", "target")]
-    assert settings == TextSettings(truecase_source=models[0], truecase_target=models[1])
+    recorded = TextSettings(truecase_source=models[0], truecase_target=models[1])
+    assert settings == replace(recorded, keeps_known_case=True)
+
+
+def test_words_that_a_truecaser_knows_stay_within_sentences() -> None:
+    # By hand, as truecase.perl: the first word and the one after ":" get their usual case.
+    lines = ["give us the US", "give us the US", "now us us us", "Us : US ( US Us US"]
+    write("s", lines)
+    write("t", ["a b"] * 4)
+    build("--truecase", "--lm-order", "1")
+    assert text("truecase-model.source").splitlines()[0] == "us (5/10) US (4) Us (1)"
+    assert text("corpus.source.gz").splitlines() == [*lines[:3], "us : us ( US Us US"]
+
+
+@pytest.mark.parametrize("language", ["", "en gb", "english", "e", "12"])
+def test_what_is_no_language_is_refused(language: str) -> None:
+    refused("--tokenize: expected the code of a language", "--tokenize", "en", language, code=2)
+
+
+def test_languages_are_recorded_by_their_codes(caplog: pytest.LogCaptureFixture) -> None:
+    load_tokenizer.cache_clear()
+    write("s", ["It's the U.S."])
+    write("t", ["L'avion, s'il..."])
+    build("--tokenize", "EN", "fr-CA", "--lm-order", "1")
+    assert text("corpus.source.gz") == "It &apos;s the U.S .\n"
+    assert text("corpus.target.gz") == "L&apos; avion , s&apos; il ...\n"
+    assert IniText.read("model/moses.ini").text_settings().tokenize == "en fr"
+    assert not [line for line in warnings(caplog) if "the language" in line]
+
+
+def test_languages_without_rules_are_named_once(caplog: pytest.LogCaptureFixture) -> None:
+    load_tokenizer.cache_clear()
+    build("--tokenize", "xx", "zh", "--workers", "2", "--lm-order", "1")
+    unknown, unsegmented = (line for line in warnings(caplog) if "the language" in line)
+    assert "Moses has no rules for the language xx" in unknown
+    assert "the language zh has no blanks between words" in unsegmented
 
 
 def test_characters_are_translated_in_order() -> None:

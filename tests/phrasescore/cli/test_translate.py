@@ -14,6 +14,8 @@ import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.workflows.translation.system import read_system
+from phrasescore.workflows.translation.text import TextConverter
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, MOSES, TABLE
@@ -258,13 +260,39 @@ def test_text_is_prepared_and_restored(folder: Path) -> None:
     assert tokens.stdout.startswith("the house\n")
 
 
-@pytest.mark.parametrize("model", [b"la (9/9) x\n", b"la (x/9) Il eaking\n", b"la\xff (9/9)\n"])
-def test_a_damaged_truecaser_is_refused(folder: Path, model: bytes) -> None:
-    (folder / "case.en").write_bytes(model)
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"la (9/9) x\n", "a model from Moses' train-truecaser.perl, such as"),
+        (b"la (x/9) Il eaking\n", "a model from Moses' train-truecaser.perl, such as"),
+        (b"la\xff (9/9)\n", "UTF-8, found byte 0xff"),
+    ],
+)
+def test_a_damaged_truecaser_is_refused(folder: Path, line: bytes, problem: str) -> None:
+    (folder / "case.en").write_bytes(b"Le (9/9)\n" + line)
     text = 'moses_ini = "moses.ini"\n[text]\ntokenize = "fr en"\ntruecase_source = "case.en"\n'
     (folder / "plain.toml").write_text(text)
     result = run("translate", "plain.toml", "source", "--workers", "1")
-    check_refusal(result, "case.en: expected a model from Moses' train-truecaser.perl")
+    check_refusal(result, f"case.en:2: expected {problem}")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ("", "they trust us and us ."),  # by build of version 0.3, whose tables have only "us"
+        ("# phrasescore: keeps_known_case = true\n", "they trust US and us ."),
+    ],
+)
+def test_a_source_is_truecased_as_the_training_text_was(
+    folder: Path, recorded: str, words: str
+) -> None:
+    (folder / "case").write_text("us (5/7) US (2)\nthey (1/1)\n")
+    settings = f'# phrasescore: truecase_source = "case"\n{recorded}'
+    (folder / "moses.ini").write_text(f"{settings}{INI}")
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    text = read_system("plain.toml").text
+    sentence = TextConverter("text", text).prepare(1, b"They trust US and us .")
+    assert " ".join(sentence.words) == words
 
 
 def test_what_a_moses_ini_says_of_its_text_is_used(folder: Path) -> None:
