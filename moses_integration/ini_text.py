@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, DataError, shown_path
-from phrasescore.io.moses_text import language_code
+from phrasescore.io.languages import language_code
 from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 

@@ -7,11 +7,12 @@ scores.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from phrasescore.arguments import flag
 from phrasescore.errors import DataError
-from phrasescore.io.moses_text import checked_language, load_tokenizer, load_truecaser
+from phrasescore.io.languages import checked_language
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
@@ -113,15 +114,20 @@ class PieceText:
 
         import sacremoses
 
+        from phrasescore.io import moses_text  # imports xopen, which is slow
+
         self._spm: Any = None
         self._digest = "words"
         if spm is not None:
             self._spm, self._digest = _load_spm(spm)
         self._joins = not moses_tokens and (joins or spm is not None)
-        self._language = language
+        # Loaded only to translate: it warns of a language without rules.
+        self._load_tokenizer = partial(moses_text.load_tokenizer, language)
         self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
         self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None
-        self._truecaser = None if truecase_model is None else load_truecaser(truecase_model)
+        self._truecaser = (
+            None if truecase_model is None else moses_text.load_truecaser(truecase_model)
+        )
         rules = f"{language} sacremoses {version('sacremoses')}" if self._joins else "Moses' tokens"
         self._rules = f"{rules} detruecase" if detruecase else rules
 
@@ -157,7 +163,7 @@ class PieceText:
         """Join the model's pieces into words; see the class."""
         text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
         if self._joins:
-            words = load_tokenizer(self._language)(text)
+            words = self._load_tokenizer()(text)
         else:
             words = list(filter(None, _BLANKS.split(text)))
         return tuple(words if self._truecaser is None else self._truecaser(words))

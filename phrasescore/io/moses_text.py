@@ -13,7 +13,7 @@ from functools import cache
 from itertools import dropwhile
 from typing import Any
 
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.io.text import decode, shorten
 
@@ -69,20 +69,6 @@ _ENDS = frozenset(".:?!")
 _OPENINGS = frozenset(("(", "[", '"', "'", "&apos;", "&quot;", "&#91;", "&#93;"))
 
 
-def language_code(text: str) -> str | None:
-    """Return the code of a language, such as ``en`` for ``EN`` or ``en-GB``; None if it is none."""
-    found = re.fullmatch("([a-z]{2,3})([-_][a-z0-9]+)*", text.lower())
-    return found[1] if found else None
-
-
-def checked_language(option: str, text: str) -> str:
-    """Return the code of a language that an option has; see `language_code`."""
-    code = language_code(text)
-    if code is None:
-        raise ArgumentError(f"{option}: expected the code of a language, such as en, got {text!r}")
-    return code
-
-
 @cache
 def load_tokenizer(language: str) -> Callable[[str], list[str]]:
     """Return a function that maps a line to its escaped words, as ``tokenizer.perl -l`` does.
@@ -93,7 +79,7 @@ def load_tokenizer(language: str) -> Callable[[str], list[str]]:
 
     abbreviations = _abbreviations(language)
     has_letter = regex.compile(r"\p{Alphabetic}").search
-    padded = _Padding({"fi": ":", "sv": ":", "ca": "·"}.get(language, ""))
+    padded = _PaddedCharacters({"fi": ":", "sv": ":", "ca": "·"}.get(language, ""))
 
     def compiled(mark: str, rules: Iterable[tuple[str, str]]) -> list[tuple[str, Any, str]]:
         return [(mark, regex.compile(pattern), new) for pattern, new in rules]
@@ -160,7 +146,7 @@ def _abbreviations(language: str) -> dict[str, bool]:
     return found
 
 
-class _Padding(dict[int, str]):
+class _PaddedCharacters(dict[int, str]):
     """For `str.translate`: blanks around all characters but letters, digits, and -.,'`"""
 
     def __init__(self, kept: str) -> None:

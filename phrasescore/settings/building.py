@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from phrasescore.errors import ArgumentError
-from phrasescore.io.moses_text import checked_language
+from phrasescore.io.languages import checked_language
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SymmetrizationName = Literal[

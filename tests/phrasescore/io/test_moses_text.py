@@ -6,12 +6,7 @@ from typing import Any
 
 import pytest
 
-from phrasescore.io.moses_text import (
-    language_code,
-    load_tokenizer,
-    load_truecaser,
-    train_truecaser,
-)
+from phrasescore.io.moses_text import load_tokenizer, load_truecaser, train_truecaser
 
 DATA = Path(__file__).parents[2] / "data/moses-text.json"
 
@@ -54,14 +49,3 @@ def test_words_with_unicode_s_blanks_are_words_of_a_truecaser(tmp_path: Path) ->
     model = tmp_path / "model"
     model.write_bytes(b"".join(train_truecaser([["x", "a\u00a0B"]])))
     assert load_truecaser(str(model))(["x", "A\u00a0b", "A"]) == ["x", "a\u00a0B", "A"]
-
-
-@pytest.mark.parametrize(
-    ("text", "code"),
-    [
-        *(("en", "en"), ("EN", "en"), ("hau", "hau"), ("en-GB", "en"), ("pt_br", "pt")),
-        *(("eng_Latn", "eng"), ("", None), ("en gb", None), ("english", None), ("en\n", None)),
-    ],
-)
-def test_codes_of_languages(text: str, code: str | None) -> None:
-    assert language_code(text) == code
