@@ -81,6 +81,11 @@ class LikelihoodLoop(TrainingLoop):
         return -quality, None
 
 
+def _shown_share(share: float) -> str:
+    """Return a share of words; a few missing words in millions are not rounded to 100 %."""
+    return "all words" if share == 1 else f"{min(share, 0.9999):.2%} of the words"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairRun(TrainingRun):
     """A run on pairs. For a language model, sentences are targets without a source.
@@ -121,8 +126,7 @@ class PairRun(TrainingRun):
         covered = {"predicted": pairs.target_coverage}
         if config.network.reads_source:
             covered = {"read": pairs.source_coverage, **covered}
-        # A few missing words in millions are not rounded to 100 %.
-        shares = [f"{min(share, 0.9999):.2%} of the words {use}" for use, share in covered.items()]
+        shares = [f"{_shown_share(share)} {use}" for use, share in covered.items()]
         known = "all words" if min(covered.values()) == 1 else " and ".join(shares)
         description = [
             f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
