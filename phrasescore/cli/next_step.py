@@ -25,10 +25,10 @@ _WRITTEN = (
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
 _INI = "MOSES_INI"
-# sacrebleu's tokenizers for languages whose marks 13a does not separate from words; by target.
+# sacrebleu's tokenizers for target languages whose marks or words 13a does not separate.
 _TOKENIZERS = {
-    **dict.fromkeys("am ar as bn ckb fa hi ne or pa ps sd ti ug ur".split(), "intl"),
-    **dict.fromkeys(("zh", "yue"), "zh"),
+    **dict.fromkeys(("am", "ar", "as", "bn", "fa", "hi", "ne", "or", "pa", "ti", "ur"), "intl"),
+    **dict.fromkeys(("yue", "zh"), "zh"),
     **dict.fromkeys(("ja", "km", "lo", "my", "th"), "flores200"),
 }
 _SEARCHED = ("cslm", "joint")  # kinds of networks that the search can use

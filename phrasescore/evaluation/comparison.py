@@ -261,8 +261,8 @@ def _no_flores_model(error: BaseException) -> PhrasescoreError:
     path = os.path.join(SACREBLEU_DIR, "models", os.path.basename(url))
     reason = " ".join(str(error).split())
     return PhrasescoreError(
-        f"--tokenize flores200: sacrebleu cannot load its model, which it downloads once ({reason}); "
-        f"save {url} as {path}, in place of an incomplete file"
+        f"--tokenize flores200: sacrebleu cannot load its model, which it downloads once "
+        f"({reason}); save {url} as {path}, in place of an incomplete file"
     )
 
 

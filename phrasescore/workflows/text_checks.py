@@ -245,7 +245,8 @@ def warn_of_tokenization(
         cure = "tokenise the text, as multi-bleu and the figures for groups ignore --tokenize"
     else:
         cure = f"use {option}"
-    _logger.warning(f"{looks}: punctuation is attached to words, such as {shorten(example)}: {cure}")
+    found = f"punctuation is attached to words, such as {shorten(example)}"
+    _logger.warning(f"{looks}: {found}: {cure}")
 
 
 def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:

@@ -126,28 +126,23 @@ def test_how_bleu_splits_text_is_chosen_and_in_the_signature(folder: Folder) -> 
     assert "ref looks untokenised, unlike base: " in result.stderr
 
 
+RAW = ["raw", "--references", "raw.ref"]
+LIKE = "punctuation is attached to words, such as 'dort.'"
+SPLIT = "tokenise the text, as multi-bleu and the figures for groups ignore --tokenize"
+MIXED = "compare tokenised texts with each other, or untokenised ones with --tokenize 13a"
+
+
 @pytest.mark.parametrize(
     ("arguments", "warning"),
     [
+        (RAW, f"raw looks untokenised, like raw.ref: {LIKE}: use --tokenize 13a"),
+        ([*RAW, "--tokenize", "13a"], ""),
+        ([*RAW, "--metric", "chrf"], ""),
+        ([*RAW, "--metric", "ter"], ""),
+        ([*RAW, "--metric", "multi-bleu"], f"raw looks untokenised, like raw.ref: {LIKE}: {SPLIT}"),
         (
-            ["raw", "--references", "raw.ref"],
-            "raw looks untokenised, like raw.ref: punctuation is attached to words, such as "
-            "'dort.': use --tokenize 13a",
-        ),
-        (["raw", "--references", "raw.ref", "--tokenize", "13a"], ""),
-        (["raw", "--references", "raw.ref", "--metric", "chrf"], ""),
-        (["raw", "--references", "raw.ref", "--metric", "ter"], ""),
-        (
-            ["raw", "--references", "raw.ref", "--metric", "multi-bleu"],
-            "raw looks untokenised, like raw.ref: punctuation is attached to words, such as "
-            "'dort.': tokenise the text, as multi-bleu and the figures for groups ignore "
-            "--tokenize",
-        ),
-        (
-            ["words", "raw", "--references", "raw.ref", "--tokenize", "13a"],
-            "raw looks untokenised, like raw.ref, unlike words: punctuation is attached to words, "
-            "such as 'dort.': compare tokenised texts with each other, or untokenised ones with "
-            "--tokenize 13a",
+            ["words", *RAW, "--tokenize", "13a"],
+            f"raw looks untokenised, like raw.ref, unlike words: {LIKE}: {MIXED}",
         ),
         (["words", "base", "--references", "words", "--references", "base"], ""),
     ],
