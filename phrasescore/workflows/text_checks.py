@@ -42,7 +42,7 @@ _MARKS = frozenset(",;:!?…।॥،؛؟۔።፣፤፥፧։·၊။。、，；�
 _CLOSING = "\"'”’»)]」』）"
 # On real texts, 99 % of the marks are attached before tokenisation, and 0.1 % after it.
 _MANY_ATTACHED = 0.2
-_FEW_MARKS = 0.02  # attached marks per word; lists of words may have some abbreviations
+_FEW_MARKS = 0.01  # attached marks per word; lists of words may have some abbreviations
 _MOST_LINES = 10_000
 
 
