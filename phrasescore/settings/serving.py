@@ -36,6 +36,6 @@ class Serving(Settings, heading="Server"):
         super().__post_init__()
         for origin in self.allow_origin:
             # As browsers send it: a path, or capitals, would never match.
-            if re.fullmatch(r"\*|null|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+", origin) is None:
+            if re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+", origin) is None:
                 problem = "expected an origin, such as http://localhost:3000, or *"
                 raise ArgumentError(f"--allow-origin: {problem}; got {origin!r}")

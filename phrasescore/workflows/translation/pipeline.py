@@ -123,7 +123,7 @@ class SystemPipeline:
                 raise ConfigError(system.path, "rescore", str(error)) from error
             self._scorer, names = self._stack.enter_context(scorer), scorer.names
         self._translator: StreamTranslator | None = None
-        self._omitted: list[str] = []  # features that Moses' lists omit, and its scores have
+        self._omitted: list[str] = []  # features that are in Moses' scores, and not in its lists
         if system.moses_bin is None:
             configuration = read_configuration(
                 str(system.moses_ini), system.search, system.paths_from
@@ -145,7 +145,8 @@ class SystemPipeline:
         else:
             ini = system.read_ini()
             own = ini.tuneable_weights()
-            self._omitted = [each.name for each in ini.features if each.name not in own]
+            if not names:
+                self._omitted = [each.name for each in ini.features if each.name not in own]
             shown = {name: len(values) for name, values in own.items()}
             sizes = {f"{UNKNOWN_WORDS}0": 1, **shown}
             weights = system.check_weights(sizes, shown, names)
@@ -185,8 +186,9 @@ class SystemPipeline:
         shares = posterior(scores[: self._system.nbest_size], self._system.confidence_scale)
         nbest = b"".join(sorted_lines(found, scores).splitlines(True)[: task.nbest])
         shown = order[: max(1, task.nbest)] if task.explain else []
+        own = None if self._scorer is not None else searched
         explained = tuple(
-            self._explain(found, index, float(scores[index]), task, searched) for index in shown
+            self._explain(found, index, float(scores[index]), task, own) for index in shown
         )
         attention = self._attend(task, explained) if task.attention else ()
         confidence = float(shares[order[0]])
@@ -219,14 +221,18 @@ class SystemPipeline:
         task: SystemTask,
         searched: Translation | None,
     ) -> ExplainedHypothesis:
+        """Return a hypothesis with the features whose sum is its score.
+
+        :param searched: the best translation, if the score is the one of the search, which also has
+            features that lists omit, such as UnknownWordPenalty.
+        """
         words = found.hypothesis(index).strip(b" ").decode()
         values = found.features(index)
-        if self._scorer is None and searched is not None:
-            # The score is the search's. Lists omit some of its features, as those of Moses do.
+        if searched is not None:
             assert self._translator is not None
             values = self._translator.values(searched.nbest[index])
         features = [self._part(name, own) for name, own in values.items()]
-        if self._scorer is None and self._omitted:
+        if self._omitted:
             rest = score - sum(part.contribution for part in features)
             features.append(FeaturePart(" + ".join(self._omitted), (rest,), (1.0,), rest))
         phrases: tuple[PhraseSpan, ...] = ()

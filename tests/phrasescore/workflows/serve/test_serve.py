@@ -126,6 +126,62 @@ def test_moses_lists_have_scores(server: Server) -> None:
     assert "scores" not in server.call(text="la maison", nbest="2")["nbest"][0]
 
 
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Iterator[Server]:
+    """A system without features of lists, and pages of another origin that may use it."""
+    options = ("--workers", "1", "--allow-origin", "http://a.org", "--allow-origin", "http://b.org")
+    with serving(folder, "plain.toml", *options) as running:
+        yield running
+        assert "Traceback" not in running.log
+
+
+def test_unknown_words_are_part_of_an_explained_score(plain: Server) -> None:
+    (found,) = plain.translate(text="la xyz", nbest=2, explain=True)
+    for each in found["alternatives"]:
+        parts = {part["name"]: part for part in each["features"]}
+        assert parts["UnknownWordPenalty0"]["values"] == [-100.0]
+        total = sum(part["contribution"] for part in parts.values())
+        assert total == pytest.approx(each["score"])
+        assert total < -100
+    # Moses' answers have the features of its lists (PackScores.cpp).
+    (best, *_) = plain.call(text="la xyz", nbest=2, **{"add-score-breakdown": 1})["nbest"]
+    assert set(best["scores"]) == set(VALUES)
+    assert "UnknownWordPenalty" not in best["fvals"]
+
+
+def test_python_clients_of_moses_may_send_many_sentences(
+    server: Server, translated: list[tuple[str, float]]
+) -> None:
+    class Packing(xmlrpc.client.Transport):
+        encode_threshold = 0  # compress every request
+
+    with xmlrpc.client.ServerProxy(f"{server.url}RPC2", transport=Packing()) as proxy:
+        assert "translate" in str(proxy.system.listMethods())
+        batch = xmlrpc.client.MultiCall(proxy)
+        for text in SENTENCES:
+            batch.translate({"text": text, "align": 1})
+        found: list[Any] = list(batch())
+    assert [each["text"] for each in found] == [text for text, _ in translated]
+    assert all("align" in each for each in found)
+
+
+def test_requests_as_through_a_proxy_are_answered(server: Server) -> None:
+    body = json.dumps({"text": "la maison"}).encode()
+    answer = ask(server, head_of("http://any.org/translate", len(body)) + body, True)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["translations"]
+
+
+def test_the_origins_of_pages_that_may_ask_are_an_option(plain: Server, server: Server) -> None:
+    head = head_of("/translate", 0).replace(b"POST", b"OPTIONS").removesuffix(b"\r\n")
+    for origin in (b"http://a.org", b"http://b.org"):
+        fields = b"Origin: %b\r\nAccess-Control-Request-Method: POST\r\n\r\n" % origin
+        answer = ask(plain, head + fields, True)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"access-control-allow-origin: %b\r\n" % origin in answer
+        assert ask(server, head + fields, True).startswith(b"HTTP/1.1 405 ")
+
+
 def test_concurrent_clients_get_their_own_answers(
     server: Server, translated: list[tuple[str, float]]
 ) -> None:
