@@ -160,7 +160,8 @@ def test_python_clients_of_moses_may_send_many_sentences(
         batch = xmlrpc.client.MultiCall(proxy)
         for text in SENTENCES:
             batch.translate({"text": text, "align": 1})
-        found: list[Any] = list(batch())
+        answers: Any = batch()
+        found = list(answers)
     assert [each["text"] for each in found] == [text for text, _ in translated]
     assert all("align" in each for each in found)
 
