@@ -231,6 +231,7 @@ class SystemPipeline:
         if searched is not None:
             assert self._translator is not None
             values = self._translator.values(searched.nbest[index])
+            score = searched.nbest[index].score  # with all digits, as the values
         features = [self._part(name, own) for name, own in values.items()]
         if self._omitted:
             rest = score - sum(part.contribution for part in features)
