@@ -262,20 +262,20 @@ class _LoopRun:
         """Decode and optimise until a limit is reached or translations stop improving."""
         rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
         with locked(rounds.work) as lock:
-            decided = round_files.read_decisions(rounds.work, self.about, resume=resume)
-            if decided is None:
-                # Written before the first round, so that its lists are not lost either.
+            earlier = round_files.read_decisions(rounds.work, self.about, resume=resume)
+            if earlier is None:
+                # The journal marks the folder as a run's.
                 first = LoopResult(next_weights=self.start.search)
                 round_files.write_rounds(rounds.work, self.about, first)
-            with rounds.opened(self.start.search, lock):
+            start, decided = earlier or (self.start.search, [])
+            with rounds.opened(start, lock):
                 added = optimiser.others = rounds.added
-                search = {
-                    name: values for name, values in self.start.search.items() if name not in added
-                }
                 self._loop = TuningLoop(
                     rounds,
                     rounds.reader.metric,
-                    self.start._replace(search=search),
+                    self.start._replace(
+                        search={name: start[name] for name in start if name not in added}
+                    ),
                     optimiser,
                     settings.seed,
                     settings.iterations,
@@ -284,7 +284,13 @@ class _LoopRun:
                     report=_logger.info,
                     is_stopped=lambda: optimiser.stopped,
                 )
-                self._loop.run(decided or (), self._keep_round)
+                fixed = {name for each in settings.fixed for name in (each, each.rpartition("_")[0])}
+                new = [name for name in rounds.new_features(start) if name not in fixed]
+                if new and earlier is None:
+                    self._loop.choose_start(new, rounds.reader.num_segments)
+                    # Written before the first round, so that its lists are not lost.
+                    round_files.write_rounds(rounds.work, self.about, self.result)
+                self._loop.run(decided, self._keep_round)
         best, count = self.result.best, format_count(len(self.result.rounds), "rounds")
         assert best is not None
         text = "stopped after %s: %s; the best is round %d"
