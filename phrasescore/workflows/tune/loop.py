@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 _logger = logging.getLogger(__name__)
+_NEWS = {"news": True}  # is shown on an experiment's console, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,7 +283,7 @@ class _LoopRun:
                     settings.iterations,
                     settings.patience,
                     list_features=frozenset(added),
-                    report=_logger.info,
+                    report=partial(_logger.info, extra=_NEWS),
                     is_stopped=lambda: optimiser.stopped,
                 )
                 fixed = {name for each in settings.fixed for name in (each, each.rpartition("_")[0])}
@@ -314,8 +316,7 @@ class _LoopRun:
         round_files.write_rounds(work, self.about, result)
         text = outcome.describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
         is_best = result.best is result.rounds[-1]
-        # News are shown on an experiment's console, too.
-        _logger.info("%s", text, extra={"news": True, "bold": is_best})
+        _logger.info("%s", text, extra={**_NEWS, "bold": is_best})
         last = result.rounds[-1]
         if last.found_score is not None:
             scores = 100 * last.pool_score, 100 * last.found_score
