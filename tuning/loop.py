@@ -7,8 +7,8 @@ It follows mert-moses.pl, with six differences:
 - A stopped run can be resumed: it replays the decisions of earlier rounds and reads their lists.
 - The decoder's new features do not start at 0. A few start weights are tried on a sample of the
   sentences, and the best one is taken.
-- Steps are bounded. New weights are tried on the sample, too. If the score drops too much, a shorter
-  step is tried. If a round is much worse in spite of this, its lists are not pooled.
+- Steps are bounded. New weights are tried on the sample, too. If the score drops too much, a
+  shorter step is tried. If a round is much worse in spite of this, its lists are not pooled.
 - Features that are added to the lists, and that the decoder does not know, are tuned separately.
   The *search* weights are used for decoding. They are tuned on the pool with only the decoder's
   features, to produce good lists. (The list weights without the added features would be unbalanced
@@ -41,9 +41,6 @@ TRIAL_SIZE = 100
 STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
 # The start weights of a new feature that are tried in addition to 0. They are shares of the weight
 # that gives it the influence of the most influential feature: weight times standard deviation.
-START_SHARES = (0.1, 0.3, 1.0)
-# The start weights of a new feature to try in addition to 0. They are given as the feature's
-# influence, its weight times its standard deviation, relative to the most influential other feature.
 START_SHARES = (0.1, 0.3, 1.0)
 TOO_FAR = "the weights that are better on the lists lose too much in decoding, at every step size"
 

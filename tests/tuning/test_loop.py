@@ -396,8 +396,8 @@ C = FeatureLabel("C", 0)
 class NewFeatures:
     """A decoder whose translations depend on the weights of the new features B and C.
 
-    The standard deviations of A, B and C are 1, 2 and 0.5. With a weight of 1 of A, the weights with
-    the same influence are 0.5 for B and 2 for C.
+    The standard deviations of A, B and C are 1, 2 and 0.5. With a weight of -1 for A, the weights
+    with the same influence are 0.5 for B and 2 for C.
     """
 
     def __init__(self, right: dict[tuple[float, float], float]) -> None:
@@ -415,9 +415,7 @@ class NewFeatures:
         self.decoded.append((b, c))
         self.segments.append(segments)
         right = round(self.right[b, c] * len(segments))
-        stats = [
-            row for place in range(len(segments)) for row in ([int(place < right), 1], [0, 1])
-        ]
+        stats = [row for place in range(len(segments)) for row in ([int(place < right), 1], [0, 1])]
         features = [[1.0, 3.0, 0.5], [-1.0, -1.0, -0.5]] * len(segments)
         starts = np.arange(0, len(stats) + 1, 2)
         return Pool((A, B, C), np.array(features), np.array(stats, float), starts)

@@ -29,6 +29,7 @@ from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.workflows.experiment.choice import (
     PLANS,
+    NetworkChoice,
     TuningPlan,
     choose_networks,
     divide_time,
@@ -163,8 +164,9 @@ def _write(
     )
     choices = choose_networks(pairs, has_alignment=alignments is not None, characters=characters)
     if all(each.problem for each in choices):
-        problems = "; ".join(f"{each.model}: {each.problem}" for each in choices)
-        raise DataError(str(train[0]), None, f"no network can be trained: {problems}")
+        needed = min(each.pairs for each in choices)
+        problem = f"expected {needed:,} sentence pairs or more, for a network, found {pairs:,}"
+        raise DataError(str(train[0]), None, problem)
     whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
     sentences = {
@@ -183,7 +185,7 @@ def _write(
     choices, plan = divide_time(choices, forecast.total, settings.minutes)
     kept = [each for each in choices if not each.problem]
     seconds = forecast.total(kept, plan)
-    saved = tuple(_saved(plan, len(sample)))
+    saved = tuple(_saved(plan, kept, len(sample)))
     if plan.sentences is not None and plan.sentences < len(sample):
         texts["dev"] = write_sample(texts["dev"], plan.sentences, folder)
     try:
@@ -202,12 +204,14 @@ def _write(
     )
 
 
-def _saved(plan: TuningPlan, num_sentences: int) -> Iterator[str]:
+def _saved(plan: TuningPlan, kept: Sequence[NetworkChoice], num_sentences: int) -> Iterator[str]:
     """Yield what a plan does without, for lack of time."""
     usual = PLANS[0]
     if plan.rounds < usual.rounds:
+        is_searching = any(STANDARD[each.row].search for each in kept)
+        others = f", {plan.search_rounds} for rows with a network in the search"
         text = f"{plan.rounds} rounds of tuning in place of {usual.rounds}"
-        yield f"{text}, {plan.search_rounds} for rows with a network in the search"
+        yield f"{text}{others if is_searching else ''}"
     if plan.sentences is not None and plan.sentences < num_sentences:
         yield f"tuning on {plan.sentences:,} of the {num_sentences:,} sentences of dev"
 

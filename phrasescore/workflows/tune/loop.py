@@ -286,7 +286,7 @@ class _LoopRun:
                     report=partial(_logger.info, extra=_NEWS),
                     is_stopped=lambda: optimiser.stopped,
                 )
-                fixed = {name for each in settings.fixed for name in (each, each.rpartition("_")[0])}
+                fixed = {*settings.fixed, *(name.rpartition("_")[0] for name in settings.fixed)}
                 new = [name for name in rounds.new_features(start) if name not in fixed]
                 if new and earlier is None:
                     self._loop.choose_start(new, rounds.reader.num_segments)

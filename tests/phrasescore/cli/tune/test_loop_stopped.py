@@ -114,7 +114,8 @@ def test_a_new_feature_starts_at_the_weight_that_translates_a_sample_best(folder
     (folder.path / "moses.ini").write_text(NEW)
     result = succeeded(folder.run("--iterations", "2"))
     line = re.search(
-        r"start weight of Good0: (\S+) \(BLEU of 30 sentences (\S+), with 0: (\S+), with", result.stderr
+        r"start weight of Good0: (\S+) \(BLEU of 30 sentences (\S+), with 0: (\S+), with",
+        result.stderr,
     )
     assert line is not None
     assert float(line[2]) > float(line[3])
