@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
@@ -227,14 +228,10 @@ def test_little_time_is_saved_on_rounds_and_sentences_and_said(
 def test_a_busy_machine_is_said_and_does_not_count(
     monkeypatch: pytest.MonkeyPatch, wall: float, is_busy: bool
 ) -> None:
-    usual = forecast.time
-    monkeypatch.setattr(
-        forecast,
-        "time",
-        SimpleNamespace(
-            monotonic=lambda: wall * usual.process_time(), process_time=usual.process_time
-        ),
+    clock = SimpleNamespace(
+        monotonic=lambda: wall * time.process_time(), process_time=time.process_time
     )
+    monkeypatch.setattr(forecast, "time", clock)
     result = succeeded(init())
     assert ("warning: the machine is busy: translating 12 sentences took" in result.stderr) == (
         is_busy
