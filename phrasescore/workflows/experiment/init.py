@@ -163,10 +163,6 @@ def _write(
         threads=max(1, cores // jobs),
     )
     choices = choose_networks(pairs, has_alignment=alignments is not None, characters=characters)
-    if all(each.problem for each in choices):
-        needed = min(each.pairs for each in choices)
-        problem = f"expected {needed:,} sentence pairs or more, for a network, found {pairs:,}"
-        raise DataError(str(train[0]), None, problem)
     whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
     sentences = {

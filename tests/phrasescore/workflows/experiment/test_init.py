@@ -176,17 +176,11 @@ def test_the_file_is_an_experiment_that_says_what_is_in_it() -> None:
     assert found["models"]["joint"]["unnormalized"] is True
 
 
-def test_no_experiment_is_written_without_a_network(folder: Path) -> None:
+def test_no_experiment_is_written_if_no_network_fits_into_the_time(folder: Path) -> None:
     result = init(options="--minutes 0.01")
     check_refusal(result, "no network fits into 0.01 minutes: needs --minutes ")
     needed = re.search(r"needs --minutes (\d+)", result.stderr)
     assert needed is not None
-    assert not list(folder.glob("new*"))
-    for name in ("train.s", "train.t", "aligned.grow-diag-final-and"):
-        lines = (folder / name).read_text().splitlines(keepends=True)
-        (folder / name).write_text("".join(lines[:999]))
-    problem = "train.s: expected 1,000 sentence pairs or more, for a network, found 999"
-    check_refusal(init(), problem)
     assert not list(folder.glob("new*"))
 
 
