@@ -108,6 +108,7 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     new = init_experiment(moses_ini, output, **given, settings=settings)
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
+    lines += [f"Saved: {each}" for each in new.saved]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
     print_text("\n".join(lines))
     next_step.suggest()

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 _logger = logging.getLogger(__name__)
+_NEWS = {"news": True}  # is shown on an experiment's console, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,29 +264,35 @@ class _LoopRun:
         """Decode and optimise until a limit is reached or translations stop improving."""
         rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
         with locked(rounds.work) as lock:
-            decided = round_files.read_decisions(rounds.work, self.about, resume=resume)
-            if decided is None:
-                # Written before the first round, so that its lists are not lost either.
+            earlier = round_files.read_decisions(rounds.work, self.about, resume=resume)
+            if earlier is None:
+                # The journal marks the folder as a run's.
                 first = LoopResult(next_weights=self.start.search)
                 round_files.write_rounds(rounds.work, self.about, first)
-            with rounds.opened(self.start.search, lock):
+            start, decided = earlier or (self.start.search, [])
+            with rounds.opened(start, lock):
                 added = optimiser.others = rounds.added
-                search = {
-                    name: values for name, values in self.start.search.items() if name not in added
-                }
                 self._loop = TuningLoop(
                     rounds,
                     rounds.reader.metric,
-                    self.start._replace(search=search),
+                    self.start._replace(
+                        search={name: start[name] for name in start if name not in added}
+                    ),
                     optimiser,
                     settings.seed,
                     settings.iterations,
                     settings.patience,
                     list_features=frozenset(added),
-                    report=_logger.info,
+                    report=partial(_logger.info, extra=_NEWS),
                     is_stopped=lambda: optimiser.stopped,
                 )
-                self._loop.run(decided or (), self._keep_round)
+                fixed = {*settings.fixed, *(name.rpartition("_")[0] for name in settings.fixed)}
+                new = [name for name in rounds.new_features(start) if name not in fixed]
+                if new and earlier is None:
+                    self._loop.choose_start(new, rounds.reader.num_segments)
+                    # Written before the first round, so that its lists are not lost.
+                    round_files.write_rounds(rounds.work, self.about, self.result)
+                self._loop.run(decided, self._keep_round)
         best, count = self.result.best, format_count(len(self.result.rounds), "rounds")
         assert best is not None
         text = "stopped after %s: %s; the best is round %d"
@@ -308,8 +316,7 @@ class _LoopRun:
         round_files.write_rounds(work, self.about, result)
         text = outcome.describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
         is_best = result.best is result.rounds[-1]
-        # News are shown on an experiment's console, too.
-        _logger.info("%s", text, extra={"news": True, "bold": is_best})
+        _logger.info("%s", text, extra={**_NEWS, "bold": is_best})
         last = result.rounds[-1]
         if last.found_score is not None:
             scores = 100 * last.pool_score, 100 * last.found_score

@@ -1,6 +1,7 @@
 """``phrasescore tune --decoder embedded``: the loop with the search in the same process."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -100,6 +101,24 @@ def test_several_processes_find_the_same(embedded: Path) -> None:
     assert (embedded / "one.out").read_bytes() == (embedded / "two.out").read_bytes()
     for path in (embedded / "one").glob("run*.nbest"):
         assert path.read_bytes() == (embedded / "two" / path.name).read_bytes()
+
+
+def test_networks_in_the_search_start_one_after_another_at_the_best_weight(
+    embedded: Path,
+) -> None:
+    for name in ("cslm", "cslm2"):
+        RandomCslm(["the", "house", "home"], order=3, path=embedded / name)
+    (embedded / "lex").write_text("home maison 0.5\n")
+    flags = "--feature cslm --model cslm --feature cslm --model cslm2 --processes 1"
+    options = ("--decoder-flags", flags, "--rescore-lexicon", "lex", "--iterations", "2")
+    result = succeeded(tune(*options))
+    chosen = dict(re.findall(r"start weight of (\S+): (\S+) \(BLEU of 5 sent", result.stderr))
+    assert list(chosen) == ["CSLM0", "CSLM1"]  # and not the lexicon's, which lists alone have
+    first = json.loads((embedded / "work" / "tune.json").read_text())["rounds"][0]["weights"][0]
+    assert {name: [float(weight)] for name, weight in chosen.items()} == {
+        name: first[name] for name in chosen
+    }
+    assert "start weight of" not in tune(*options, "--resume").stderr
 
 
 def test_a_stopped_run_goes_on(embedded: Path) -> None:
