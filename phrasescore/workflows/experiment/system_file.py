@@ -26,11 +26,11 @@ def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
 def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) -> Iterator[str]:
     engine, row = wanted.engine, run.system
 
-    def name(given: Path) -> str:
+    def named(given: Path) -> str:
         return planner.names.of(given, run.folder)
 
     def path(given: Path) -> str:
-        return to_toml(name(given))
+        return to_toml(named(given))
 
     yield f"moses_ini = {path(run.ini)}"
     yield f"weights = {path(run.weights)}"
@@ -58,10 +58,11 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
             yield f"{key} = {shown}"
     for name in planner.in_lists(row):
         column = planner.column(name)
-        (value,) = planner.names.in_words([column.value], name)
+        (value,) = planner.names.in_words([column.value], named)
         yield from ("", "[[rescore]]")
         yield f"{column.kind} = {to_toml(value)}"
         changed = {} if column.foreign is None else column.foreign.changes()
         for key, value in changed.items():
-            (shown,) = planner.names.in_words([str(value)], name)
-            yield f"text.{key} = {to_toml(shown if isinstance(value, str) else value)}"
+            if key in ("source_spm", "target_spm"):
+                (value,) = planner.names.in_words([value], named)
+            yield f"text.{key} = {to_toml(value)}"

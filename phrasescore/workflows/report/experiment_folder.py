@@ -143,21 +143,23 @@ def _read_results(
     names |= dict.fromkeys(name for own in cells.values() for name in own)
     measured = []
     for name in names:
-        scores = {row: _score(row, own[name]) for row, own in cells.items() if name in own}
-        measured.append(TextResults(name, scores, name in tuned))
+        is_dev = name in tuned
+        scores = {row: _score(row, own[name], is_dev) for row, own in cells.items() if name in own}
+        measured.append(TextResults(name, scores, is_dev))
     remarks = {row.name: row.remarks for row in rows}
     rounds = {row.name: ", ".join(row.rounds) for row in rows}
     notes = msgspec.convert(table.get("notes", []), list[str])
     caption = [f"{row.name}: {row.features}." for row in rows if row.features]
-    dev = next((text.scores for text in measured if text.is_dev and text.scores), {})
-    if usable := [row for row in rows if row.system and row.name in dev]:
-        best = max(usable, key=lambda row: dev[row.name].mean)
-        command = f"phrasescore translate {shlex.quote(best.system)} TEXT -o TRANSLATIONS"
-        caption.append(f"To use {best.name}, in the experiment's folder: {command}")
-    return Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes, caption)
+    results = Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes, caption)
+    for system in (row.system for row in rows if row.system and row.name == results.best):
+        command = f"phrasescore translate {shlex.quote(system)} TEXT -o TRANSLATIONS"
+        caption.append(f"To use {results.choice}, in the experiment's folder: {command}")
+    return results
 
 
-def _score(system: str, values: object) -> SystemScore:
+def _score(system: str, values: object, is_dev: bool) -> SystemScore:
     cell = msgspec.convert(values, _Cell)
     score = SystemScore(system, cell.replicas, cell.length_ratio)
+    if is_dev:  # version 0.3 compared systems on it
+        return score
     return replace(score, difference=cell.difference, interval=cell.interval, p_value=cell.p_value)
