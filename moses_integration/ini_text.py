@@ -162,10 +162,11 @@ class IniText:
         if named := self.weight_file():
             self.set_weight_file(rename(named[1]))
         settings = self.text_settings()
-        models = {key: getattr(settings, key) for key in ("truecase_source", "truecase_target")}
-        if any(models.values()):
-            paths = {key: path and rename(path) for key, path in models.items()}
-            self.set_text_settings(replace(settings, **paths))
+        models = settings.truecase_source, settings.truecase_target
+        if any(models):
+            source, target = (path and rename(path) for path in models)
+            changed = replace(settings, truecase_source=source, truecase_target=target)
+            self.set_text_settings(changed)
         self.features = self.read_features()
 
     def move(self, folder: str | os.PathLike[str]) -> None:

@@ -13,7 +13,7 @@ from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.signals import EndedBySignal
 
-_OF_ALL = {"config", "output", "resume"}
+_OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
 
 
@@ -31,7 +31,9 @@ _text = partial(options.file, nargs=2, required=True)
 )
 @heading("Long runs")
 @options.flag(
-    "--resume", "Continue a run that was stopped; the same command without it does the same."
+    "--resume",
+    "Continue a run that was stopped; the same command without it does the same.",
+    expose_value=False,
 )
 @options.flag("--dry-run", "List the steps, and show which are done.")
 @options.choice(
@@ -46,7 +48,6 @@ def experiment(
     ctx: click.Context,
     config: str,
     output: str,
-    resume: bool,
     dry_run: bool,
     export: str | None,
     folder: str | None,

@@ -106,7 +106,6 @@ class Results:
             sentence += f" {missing} of {len(self.systems)} systems have no result yet."
         return sentence
 
-
     def _verdict(self) -> str:
         best, first, metric = self.best, self.systems[0], _in_text(self.metric)
         assert best is not None
@@ -204,7 +203,7 @@ def _systems_table(results: Results, name: str) -> Table:
         found = [text.scores.get(system) for system in results.systems]
         known = [score for score in found if score is not None]
         has_deviation = any(score.deviation is not None for score in known)
-        is_compared = any(score.p_value is not None for score in known)
+        is_compared = not text.is_dev and any(score.p_value is not None for score in known)
         has_ratio = len(texts) == 1 and any(score.length_ratio for score in known)
         added = [
             (title, ".2f"),
@@ -213,7 +212,7 @@ def _systems_table(results: Results, name: str) -> Table:
             *([("length ratio", ".3f")] if has_ratio else []),
         ]
         for index, score in enumerate(found):
-            if _is_better(score):
+            if is_compared and _is_better(score):
                 strong.append((index, len(columns)))
             cells[index] += _score_cells(score, has_deviation, is_compared, has_ratio)
         columns += [f"{text.name}: {head}" for head, _ in added]
@@ -276,7 +275,8 @@ def _table_notes(results: Results) -> list[str]:
     # Remarks are in the table's caption.
     notes = [note for note in results.notes if not note.startswith("* ")]
     notes = notes or ([_BLEU] if results.metric == "bleu" else [])
-    scores = [score for text in results.tests for score in text.scores.values()]
+    texts = [text for text in results.tests if not text.is_dev]
+    scores = [score for text in texts for score in text.scores.values()]
     if any(score.p_value is not None for score in scores):
         notes += [note for note in (P_VALUES, _INTERVALS) if note not in notes]
     return notes
@@ -289,7 +289,7 @@ def _differences(results: Results, name: str) -> Intervals | None:
     for text in results.tests:
         found = [text.scores.get(row) for row in rows]
         ends = [None if score is None else score.interval for score in found]
-        if any(ends):
+        if any(ends) and not text.is_dev:
             values = (None if score is None else score.difference for score in found)
             low, high = ([None if pair is None else pair[end] for pair in ends] for end in (0, 1))
             series.append(Estimates(text.name, tuple(values), tuple(low), tuple(high)))

@@ -2,8 +2,8 @@
 
 A step has a key: a digest of its command and its inputs' content, without the folders in which they
 are. It is done when it ran with this key and its outputs have not changed since. A changed input or
-setting therefore repeats only the step and the steps that read its outputs. The journal ``steps.json`` is replaced before and
-after each step.
+setting therefore repeats only the step and the steps that read its outputs. The journal
+``steps.json`` is replaced before and after each step.
 
 Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
 aside, so outputs that exist after a run was killed are complete. The older outputs are removed when

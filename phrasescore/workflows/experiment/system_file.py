@@ -15,8 +15,9 @@ def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
     """Write the system's file beside the translations of a row, which has been tuned."""
     scale = read_tune_report(run.report).confidence_scale
     name = run.system.name.replace("\r", " ")
+    config = Path(wanted.path).name
     lines = [
-        f"# Row {name} of {Path(wanted.path).name}, seed {run.seed}; docs/translate.md has all keys.",
+        f"# Row {name} of {config}, seed {run.seed}; docs/translate.md has all keys.",
         *_settings(run, planner, wanted, 1.0 if scale is None else scale),
     ]
     with open_output(str(run.system_file)) as stream:

@@ -120,6 +120,18 @@ def read_experiment_folder(folder: str) -> ExperimentFolder:
     return ExperimentFolder(Path(folder), results, texts, rows, steps)
 
 
+def is_of_tuning(path: str) -> bool:
+    """Return whether a file has the translations of the text on which an experiment has tuned."""
+    file = Path(os.path.realpath(path))
+    folder = next((each for each in file.parents[:4] if (each / STEPS).exists()), None)
+    if folder is None or not (folder / TABLE).exists():
+        return False
+    found = read_experiment_folder(str(folder))
+    tuned = [text.name for text in found.texts if text.tuned]
+    outputs = (path for row in found.rows for name in tuned for path in row.outputs.get(name, ()))
+    return file in (folder / output for output in outputs)
+
+
 def _read_steps(path: str) -> tuple[StepRecord, ...]:
     if not os.path.exists(path):
         return ()
