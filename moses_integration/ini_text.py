@@ -1,11 +1,13 @@
 """The text of a moses.ini: its lines, its features and the files they name; see `moses_ini`."""
 
 import json
+import logging
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -15,9 +17,12 @@ from phrasescore.io.languages import language_code
 from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
+_logger = logging.getLogger(__name__)
+
 _WORD = re.compile(r"[^ \t\r]+")
+# The endings of the binary tables that Moses reads for a path.
+BINARY_ENDINGS = (".minphr", ".minlexr", ".binphr.idx", ".binlexr.idx")
 _FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")  # the last two belong to BilingualNPLM
-_PATH = re.compile(r"(?<=[ \t]path=)[^ \t\r#]+")
 
 # Sections in a moses.ini for Moses 1, besides weight sections such as [weight-l].
 _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
@@ -85,9 +90,15 @@ class TextSettings:
 
 
 class IniText:
-    """The text of a moses.ini as lines and features; bytes that are not edited are preserved."""
+    """The text of a moses.ini as lines and features; bytes that are not edited are preserved.
 
-    def __init__(self, path: str, content: bytes) -> None:
+    :param folder: where the relative paths in the text start; None for the file's folder. If that
+        has none of the files, they start in the working folder, as in Moses.
+    """
+
+    def __init__(
+        self, path: str, content: bytes, folder: str | os.PathLike[str] | None = None
+    ) -> None:
         self.path = path
         before, null, _ = content.partition(b"\0")
         if null:
@@ -104,19 +115,89 @@ class IniText:
                     line, "", f"{problem}; convert it with convert-moses-ini-to-v2.perl"
                 )
         self.features = self.read_features()
+        self.folder = self._find_folder() if folder is None else os.fspath(folder)
 
     @classmethod
-    def read(cls, path: str) -> Self:
+    def read(cls, path: str, folder: str | os.PathLike[str] | None = None) -> Self:
         """Read a file; ``-`` is stdin."""
         with open_input(path) as stream:
-            return cls(path, stream.read())
+            return cls(path, stream.read(), folder)
+
+    def _find_folder(self) -> str:
+        own = os.path.dirname(self.path)
+        files = [path for path in self.named_paths() if not os.path.isabs(path)]
+        if not files or any(_exists(os.path.join(own, path)) for path in files):
+            return own
+        if own:
+            _log_working_folder(self.path)
+        return ""
+
+    def named_paths(self) -> list[str]:
+        """Return the paths of all files as they are written, in the order of `named_files`."""
+        arguments = [dict(feature.arguments) for feature in self.features]
+        paths = [each.get(key) for each in arguments for key in _FILE_ARGUMENTS]
+        paths += [path for _, path in filter(None, [self.weight_file()])]
+        return [path for path in dict.fromkeys(paths) if path]
+
+    def resolve(self, path: str) -> str:
+        """Return a path in the text as a path from the working folder."""
+        return os.path.join(self.folder, path)
+
+    def no_file(self, path: str) -> str:
+        """Return text for a message: there is no file with this path."""
+        if os.path.isabs(path):
+            return "there is no such file"
+        own = os.path.dirname(self.path)
+        place = f"{own} or in the working folder" if own else "the working folder"
+        return f"there is no such file in {place if not self.folder else self.folder}"
+
+    def rename_files(self, rename: Callable[[str], str]) -> None:
+        """Replace the paths of files, which ``rename`` gets as they are written.
+
+        :raises ConfigError: if a moses.ini cannot hold a new path.
+        """
+        for feature in self.features:
+            edits = []
+            for word in feature.line.words[1:]:
+                key, path = split_argument(word.group())
+                if key in _FILE_ARGUMENTS and path:
+                    new = rename(path)
+                    if problem := path_problem(new):
+                        raise self.error(feature.line, feature.name, problem)
+                    edits.append((word.start() + len(key) + 1, word.end(), new))
+            self._edit(feature.line, edits)
+        if named := self.weight_file():
+            self.set_weight_file(rename(named[1]))
+        settings = self.text_settings()
+        models = settings.truecase_source, settings.truecase_target
+        if any(models):
+            source, target = (path and rename(path) for path in models)
+            changed = replace(settings, truecase_source=source, truecase_target=target)
+            self.set_text_settings(changed)
+        self.features = self.read_features()
+
+    def move(self, folder: str | os.PathLike[str]) -> None:
+        """Make relative paths start in another folder, which the text is written to."""
+        old, new = os.path.realpath(self.folder), os.path.realpath(folder)
+
+        def rename(path: str) -> str:
+            return path if os.path.isabs(path) else os.path.relpath(os.path.join(old, path), new)
+
+        if old != new:
+            self.rename_files(rename)
+        self.folder = os.fspath(folder)
 
     def to_bytes(self) -> bytes:
         """Return the edited text as bytes."""
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:
-        """Write the text to a file atomically; ``-`` is stdout."""
+        """Write the text to a file atomically; ``-`` is stdout.
+
+        Paths that start in the folder of the old file are changed if the new one has another.
+        """
+        if self.folder and path != "-":
+            self.move(os.path.dirname(path))
         with open_output(path) as output:
             output.write(self.to_bytes())
 
@@ -306,40 +387,6 @@ def path_problem(path: str) -> str | None:
     )
 
 
-def with_paths_from(ini: IniText, folder: Path) -> None:
-    """Resolve the relative paths of features against a folder instead of Moses' working folder.
-
-    The new paths are absolute. If an absolute path has a blank or a ``#``, which a moses.ini cannot
-    hold, it is made relative to the working folder. If that path has one too, a ConfigError is
-    raised.
-    """
-    for feature in ini.features:
-        old = dict(feature.arguments).get("path")
-        if not old or os.path.isabs(old):
-            continue
-        path = _path_from(folder, old)
-        if problem := path_problem(path):
-            raise ini.error(feature.line, feature.name, problem)
-        index = feature.line.row
-        ini.lines[index] = path.join(_PATH.split(ini.lines[index], maxsplit=1))
-    ini.features = ini.read_features()
-    if named := ini.weight_file():
-        ini.set_weight_file(_path_from(folder, named[1]))
-    settings = ini.text_settings()
-    paths = {
-        key: os.path.abspath(folder / path)
-        for key, path in asdict(settings).items()
-        if key.startswith("truecase_") and path
-    }
-    if paths:
-        ini.set_text_settings(replace(settings, **paths))
-
-
-def _path_from(folder: Path, path: str) -> str:
-    absolute = os.path.abspath(folder / path)
-    return os.path.relpath(absolute) if re.search(r"[\s#]", absolute) else absolute
-
-
 def files_of(ini_path: str) -> list[Path]:
     """Return the files that Moses may read with a moses.ini, each with and without ``.gz``."""
     named = named_files(IniText.read(ini_path))
@@ -348,8 +395,14 @@ def files_of(ini_path: str) -> list[Path]:
 
 def named_files(ini: IniText) -> tuple[Path, ...]:
     """Return the distinct files that Moses reads, in feature order; the weight file is last."""
-    paths = [
-        dict(feature.arguments).get(key) for feature in ini.features for key in _FILE_ARGUMENTS
-    ]
-    paths += [path for _, path in filter(None, [ini.weight_file()])]
-    return tuple(dict.fromkeys(Path(path) for path in paths if path))
+    return tuple(Path(ini.resolve(path)) for path in ini.named_paths())
+
+
+def _exists(path: str) -> bool:
+    return any(os.path.exists(f"{path}{ending}") for ending in ("", ".gz", *BINARY_ENDINGS))
+
+
+@cache
+def _log_working_folder(path: str) -> None:
+    text = "%s: its folder has none of its files: its paths start in the working folder"
+    _logger.info(text, shown_path(path))

@@ -53,23 +53,18 @@ class PhraseTableFeature(NamedTuple):
 
     name: str  # in n-best lists and in [weight], without "="
     kind: str  # the class, such as PhraseDictionaryMemory
-    path: str | None  # as written, relative to Moses' working folder; None without path=
+    path: str | None  # as written; None without path=
     num_features: int  # scores per phrase pair; 1 where num-features= is missing, as in Moses
     line: int  # 1-based
-
-    def reads(self, table_path: str) -> bool:
-        """Return whether path= names a file, or one with the same file name, ignoring .gz."""
-        if self.path is None:
-            return False
-        names = [os.path.basename(path).removesuffix(".gz") for path in (self.path, table_path)]
-        return same_file(self.path, table_path) or names[0] == names[1]
 
 
 class MosesIni(IniText):
     """A moses.ini whose phrase tables and weights can be read and edited."""
 
-    def __init__(self, path: str, content: bytes) -> None:
-        super().__init__(path, content)
+    def __init__(
+        self, path: str, content: bytes, folder: str | os.PathLike[str] | None = None
+    ) -> None:
+        super().__init__(path, content, folder)
         # New weights for sparse features whose names cannot be written in [weight].
         self._sparse: Weights = {}
 
@@ -82,8 +77,8 @@ class MosesIni(IniText):
     def find_phrase_table(self, table_path: str | None = None) -> PhraseTableFeature:
         """Return the phrase table that reads a file, or the only phrase table if no file is given.
 
-        A phrase table matches if its path=, resolved against the working folder as in Moses, is the
-        file. If none does, one with the same file name matches, ignoring ``.gz``.
+        A phrase table matches if its path= is the file. If none does, one with the same file name
+        matches, ignoring ``.gz``.
         """
         tables = self.phrase_tables()
         if not tables:
@@ -91,8 +86,8 @@ class MosesIni(IniText):
             raise ConfigError(shown_path(self.path), "[feature]", problem)
         matches = tables
         if len(tables) > 1 and table_path not in (None, "-"):
-            same = [table for table in tables if table.path and same_file(table.path, table_path)]
-            matches = same or [table for table in tables if table.reads(table_path)]
+            same = [table for table in tables if self._is_file(table, table_path)]
+            matches = same or [table for table in tables if self.reads(table, table_path)]
         if len(matches) == 1:
             return matches[0]
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
@@ -100,6 +95,16 @@ class MosesIni(IniText):
         raise ConfigError(
             shown_path(self.path), "[feature]", f"{problem}, found {len(matches)} among {choices}"
         )
+
+    def reads(self, table: PhraseTableFeature, path: str) -> bool:
+        """Return whether a phrase table has a path, or one with its file name, ignoring .gz."""
+        if table.path is None:
+            return False
+        names = [os.path.basename(each).removesuffix(".gz") for each in (table.path, path)]
+        return self._is_file(table, path) or names[0] == names[1]
+
+    def _is_file(self, table: PhraseTableFeature, path: str) -> bool:
+        return table.path is not None and same_file(self.resolve(table.path), path)
 
     def add_scores(
         self,
@@ -233,11 +238,10 @@ class MosesIni(IniText):
         named = self.weight_file()
         if named is None:
             return {}
-        line, path = named
+        line, path = named[0], self.resolve(named[1])
         if os.path.exists(path):
             return read_sparse_weights(path)
-        problem = f"cannot open {path}: there is no such file"
-        raise self.error(line, "", f"{problem} (paths are relative to the working folder)")
+        raise self.error(line, "", f"cannot open {path}: {self.no_file(named[1])}")
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
         """Replace the weights for scores that n-best lists show; keep other weights and comments.
@@ -279,7 +283,7 @@ class MosesIni(IniText):
         named = self.weight_file()
         if is_stream(path):
             raise ConfigError(shown_path(path), "[weight]", f"{problem}: write to a regular file")
-        if named is not None and same_file(named[1], f"{path}{_SPARSE_ENDING}"):
+        if named is not None and same_file(self.resolve(named[1]), f"{path}{_SPARSE_ENDING}"):
             cure = f"{named[1]}, which {self.path} names: write to another file"
             raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
-from moses_integration.ini_text import TRUE_VALUES, IniFeature, IniLine, with_paths_from
+from moses_integration.ini_text import BINARY_ENDINGS, TRUE_VALUES, IniFeature, IniLine
 from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
@@ -98,12 +98,11 @@ class DecoderConfiguration:
     def read(cls, path: str, ignore: Collection[str] = (), paths_from: Path | None = None) -> Self:
         """Read a moses.ini and check the files it names; an unsupported feature is an error.
 
-        As in Moses, relative paths are relative to the working folder, unless ``paths_from`` is
-        another folder. Features named in ``ignore`` are left out regardless of their weights.
+        Features named in ``ignore`` are left out regardless of their weights.
+
+        :param paths_from: where relative paths start; None as in `IniText`.
         """
-        ini = MosesIni.read(path)
-        if paths_from is not None:
-            with_paths_from(ini, paths_from)
+        ini = MosesIni.read(path, paths_from)
         names = [feature.name for feature in ini.features]
         for name in ignore:
             if name not in names:
@@ -194,7 +193,7 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
             if values and not any(values):
                 return None
             raise _LineError(_describe_unknown(feature))
-        arguments = _read_arguments(feature)
+        arguments = _read_arguments(ini, feature)
         default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
         count = arguments.get("num-features", default)
         if not _COUNT.fullmatch(count) or (feature.kind != PHRASE_TABLE and count != default):
@@ -217,7 +216,7 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
     return None if is_valid else f"expected weights of at most {LARGEST_WEIGHT:g}"
 
 
-def _read_arguments(feature: IniFeature) -> dict[str, str]:
+def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
     """Return the arguments of a feature; an unsupported argument is an error."""
     arguments: dict[str, str] = {}
     known = _ARGUMENTS.get(feature.kind, set())
@@ -239,7 +238,7 @@ def _read_arguments(feature: IniFeature) -> dict[str, str]:
     if feature.kind == REORDERING:
         _check_reordering(arguments)
     if "path" in known:
-        arguments["path"] = _check_file(feature, arguments.get("path", ""))
+        arguments["path"] = _check_file(ini, feature, arguments.get("path", ""))
     if feature.kind == LANGUAGE_MODEL:
         order = str(read_arpa_order(arguments["path"]))
         if int(wanted := arguments.get("order", order)) != int(order):
@@ -262,20 +261,20 @@ def _check_reordering(arguments: dict[str, str]) -> None:
         raise _LineError(f"{problem}, found {shorten(defaults)}")
 
 
-def _check_file(feature: IniFeature, path: str) -> str:
+def _check_file(ini: MosesIni, feature: IniFeature, written: str) -> str:
     """Return the path of a text file; as Moses does, add .gz if only that file exists."""
     wanted = "an ARPA file" if feature.kind == LANGUAGE_MODEL else "a text table"
-    if not path:
+    path = ini.resolve(written)
+    if not written:
         raise _LineError(f"expected path= with the path of {wanted}, found none")
     if not os.path.exists(path) and os.path.exists(f"{path}.gz"):
         return f"{path}.gz"
     if not os.path.isfile(path):
-        for end in (".minphr", ".minlexr", ".binphr.idx", ".binlexr.idx"):
+        for end in BINARY_ENDINGS:
             if os.path.exists(path + end):
                 problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
                 raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
-        problem = f"cannot open {path}: there is no such file"
-        raise _LineError(f"{problem} (paths are relative to the working folder)")
+        raise _LineError(f"cannot open {path}: {ini.no_file(written)}")
     with open_input(path) as stream:
         start = stream.read(64)
     if start.startswith(_BINARY_STARTS) or b"\0" in start:

@@ -74,8 +74,13 @@ class DecoderCommand:
         pairs = pairwise(self.words())
         return next((value for option, value in pairs if option in _INI_OPTIONS), None)
 
-    def arguments(self, weights: Weights, nbest: str, weights_path: str, size: int) -> list[str]:
-        """Return the command's words for ``weights``, which ``weights_path`` also contains."""
+    def arguments(
+        self, weights: Weights, nbest: str, weights_path: str, size: int, ini_path: str = ""
+    ) -> list[str]:
+        """Return the command's words for ``weights``, which ``weights_path`` also contains.
+
+        :param ini_path: the moses.ini that Moses gets if the command names none.
+        """
         words = self.words()
         if not self.is_moses:
             values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}
@@ -83,7 +88,7 @@ class DecoderCommand:
                 words = [word.replace(placeholder, value) for word in words]
             return words
         if self.ini is not None and self.ini_path() is None:
-            words += ["-f", self.ini.path]
+            words += ["-f", ini_path or self.ini.path]
         overwrite = (self.ini or MosesIni("", b"")).weight_overwrite(weights)
         if len(overwrite) > _MAX_ARGUMENT:
             problem = f"{len(weights):,} features are too many for moses -weight-overwrite"
@@ -111,7 +116,9 @@ class DecoderCommand:
             sentences = read_source(source, characters=True)
             source = f"{work}.characters"
             _write_text(source, sentences)
-        _run(self.arguments(weights, nbest, weights_path, size), source, f"{work}.out", log)
+        with _for_moses(self.ini) as path:
+            words = self.arguments(weights, nbest, weights_path, size, path)
+            _run(words, source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
             raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
         with open(nbest, "rb") as stream:
@@ -122,6 +129,23 @@ class DecoderCommand:
         if characters:
             with open_output(nbest) as output:
                 output.writelines(_join_lists(nbest, is_distinct=True))
+
+
+@contextlib.contextmanager
+def _for_moses(ini: MosesIni | None) -> Iterator[str]:
+    """Yield the path of a moses.ini with absolute paths, for Moses in any working folder.
+
+    It is a temporary file, unless the paths are absolute or start in the working folder.
+    """
+    if ini is None or not ini.folder or all(map(os.path.isabs, ini.named_paths())):
+        yield "" if ini is None else ini.path
+        return
+    copy = MosesIni(ini.path, ini.to_bytes(), ini.folder)
+    copy.rename_files(lambda path: os.path.abspath(ini.resolve(path)))
+    with tempfile.NamedTemporaryFile(prefix="phrasescore-", suffix=".ini") as file:
+        file.write(copy.to_bytes())
+        file.flush()
+        yield file.name
 
 
 class NbestRequest(NamedTuple):
@@ -149,7 +173,7 @@ def translate_with_moses(
 
     :param sentences: words, or the characters of a system of characters, which gives words.
     """
-    command = [binary, "-f", ini.path, "-threads", str(threads)]
+    command = ["-threads", str(threads)]
     command += [word for name, value in limits.items() for word in (f"-{name}", value)]
     if weights:
         command += ["-weight-overwrite", ini.weight_overwrite(weights)]
@@ -163,7 +187,8 @@ def translate_with_moses(
             command += ["-print-alignment-info-in-n-best"] if request.alignment else []
             command += ["-include-segmentation-in-n-best"] if request.segmentation else []
         _write_text(source, sentences)
-        _run(command, source, translations, log, keeps_log=False)
+        with _for_moses(ini) as path:
+            _run([binary, "-f", path, *command], source, translations, log, keeps_log=False)
         lines = [line.strip(b" ") for line in read_lines(translations)]
         characters = ini.text_settings().characters
         if characters:

@@ -202,7 +202,7 @@ def _after_experiment(given: Given) -> Step | None:
         return None
     system = min(system, os.path.relpath(system), key=len)
     command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
-    return f"translate with {given['row'].name}", [command]
+    return f"translate with {given['choice']}", [command]
 
 
 _NEXT: dict[str, Callable[[Given], Step | None]] = {

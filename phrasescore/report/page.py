@@ -84,11 +84,11 @@ def write_report(report: blocks.Report, folder: Path) -> Path:
 def link_to(path: str, folder: str) -> str:
     """Return a link from the page in a folder to a file.
 
-    The link is relative if the file is in the folder above the page's, so that both can be moved
-    together; otherwise it has the absolute path.
+    The link is relative if the file is in the folder above the page's, or has a relative name, so
+    that both can be moved together; otherwise it has the absolute path.
     """
     target, page = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
-    if page.parent in target.parents:
+    if page.parent in target.parents or not os.path.isabs(path):
         return quote(os.fsencode(os.path.relpath(target, page)))
     return target.as_uri()
 

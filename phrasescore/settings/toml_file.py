@@ -4,12 +4,15 @@ A dataclass's annotations determine what a key may be: a type, a ``Literal`` of 
 ``Annotated`` with a `msgspec.Meta` range. An error names the file, the table and the key.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import math
 import os
+import re
+import shlex
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -58,6 +61,17 @@ def _check_values(values: Any, depth: int = 0) -> None:
     items = values.values() if isinstance(values, dict) else values
     for item in items if isinstance(values, dict | list) else ():
         _check_values(item, depth + 1)
+
+
+def _absolute_paths(values: Any) -> Iterator[str]:
+    if isinstance(values, Mapping | list | tuple):
+        for value in values.values() if isinstance(values, Mapping) else values:
+            yield from _absolute_paths(value)
+    elif isinstance(values, str):
+        words = [values, *re.split("[=,]", values)]
+        with contextlib.suppress(ValueError):  # not a command
+            words += shlex.split(values)
+        yield from (os.path.normpath(word) for word in words if os.path.isabs(word))
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
@@ -139,6 +153,10 @@ class TomlTable:
             f"{key}{sep}{self.resolve(value)}" for key, sep, value in items
         )
 
+    def absolute_paths(self) -> Iterator[str]:
+        """Yield the absolute paths in the values, also in commands and arguments of plug-ins."""
+        yield from _absolute_paths(self._values)
+
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
         """Reject a value that is not one of the choices, with a suggestion."""
         if value not in choices:
@@ -180,7 +198,7 @@ def read_table(path: str, text: str | None = None) -> TomlTable:
     :param text: the file's content, if it is not written yet.
     """
     values = read_toml(path) if text is None else tomllib.loads(text)
-    return TomlTable(path, "", values, folder=Path(os.path.abspath(path)).parent)
+    return TomlTable(path, "", values, folder=Path(os.path.realpath(os.path.dirname(path))))
 
 
 def _base(kind: Any) -> Any:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from moses_integration.ini_text import IniText, TextSettings, named_files
+from moses_integration.ini_text import IniText, TextSettings
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
@@ -186,9 +186,9 @@ def declare_scores(
     path = _path_in_ini(ini, table, output)
     ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
     paths = (ini.path, new_ini or ini.path)
-    relative = [str(file) for file in named_files(ini) if not file.is_absolute()]
+    relative = [file for file in ini.named_paths() if not os.path.isabs(file)]
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
-    if relative and not in_one_folder and "-" not in paths:
+    if relative and not ini.folder and not in_one_folder and "-" not in paths:
         _logger.warning(
             f"{new_ini} is in another folder than {ini.path} and has relative paths, which Moses "
             f"resolves from its working folder; make them absolute: {', '.join(relative)}"
@@ -204,7 +204,7 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
     """
     feature = ini.find_phrase_table(table)
     old = feature.path
-    if old and table != "-" and not feature.reads(table):
+    if old and table != "-" and not ini.reads(feature, table):
         _logger.warning(
             f"{shown_path(ini.path)}: {feature.name} reads {old}, not {table}, which gets new "
             "columns: is it the same table? In the new moses.ini, it reads the new table"
@@ -215,6 +215,8 @@ def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
             f"{old or 'nothing'}; set it to the file that holds the new table"
         )
         return None
-    runs_here = old and any(same_file(f"{old}{end}", table) for end in ("", ".gz"))
-    is_relative = not (old and os.path.isabs(old)) and (runs_here or not old or table == "-")
-    return output if is_relative else os.path.abspath(output)
+    file = ini.resolve(old or "")
+    runs_here = old and any(same_file(f"{file}{end}", table) for end in ("", ".gz"))
+    if (old and os.path.isabs(old)) or not (runs_here or not old or table == "-"):
+        return os.path.abspath(output)
+    return os.path.relpath(output, ini.folder) if ini.folder else output

@@ -1,6 +1,7 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,9 +30,12 @@ from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
+from phrasescore.workflows.report.experiment_folder import is_of_tuning
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
+
+_logger = logging.getLogger(__name__)
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
 _ERROR_RATES = ("TER", "CER")  # lower is better
@@ -271,7 +275,10 @@ def evaluate(
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
     translations = [system.text.texts for system in comparison.systems]
     test = None
-    if paired is not None:
+    if paired is not None and any(map(is_of_tuning, paths)):
+        text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
+        _logger.warning("%s", text)
+    elif paired is not None:
         test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
     breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_report import TableReport, report_table
@@ -18,7 +17,7 @@ from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.settings.toml_file import read_toml
-from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepJournal
+from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecords
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
@@ -117,7 +116,7 @@ def _system_overview(path: str) -> Overview:
 
 def _experiment_overview(path: str) -> Overview:
     folder = Path(path)
-    kept = read_journal(folder / STATE, StepJournal, "name another folder")
+    kept = read_journal(folder / STATE, StepRecords, "name another folder")
     steps = {} if kept is None else kept.steps
     done = sum(state.done is not None for state in steps.values())
     seconds = sum(state.seconds or 0 for state in steps.values())
@@ -135,9 +134,9 @@ def _build_overview(path: str) -> Overview:
         for name, values in ini.tuneable_weights().items()
     }
     sizes = {
-        str(file): f"{(Path(path) / file).stat().st_size / 1e6:,.1f} MB"
-        for file in named_files(ini)
-        if (Path(path) / file).exists()
+        name: f"{os.stat(ini.resolve(name)).st_size / 1e6:,.1f} MB"
+        for name in ini.named_paths()
+        if os.path.exists(ini.resolve(name))
     }
     return Overview(path, {**sizes, **weights})
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import IniText, TextSettings, files_of, with_paths_from
+from moses_integration.ini_text import IniText, TextSettings, files_of
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ConfigError, PhrasescoreError
 
@@ -48,7 +48,7 @@ def test_a_weight_file_is_read_from_the_working_folder_and_weight_overrules_it(
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "moses.ini:8: [weight-file] : cannot open sparse: there is no such file (paths "),
+        (None, "moses.ini:8: [weight-file] : cannot open sparse: there is no such file in "),
         ("WT0_la 1\nWT0_la 1\n", "sparse:2: expected one weight for WT0_la, found a second"),
         (
             "\nWT0_la 1 2\n",
@@ -71,17 +71,16 @@ def test_a_weight_file_that_moses_would_not_use_is_refused(
 
 def test_a_weight_file_of_an_ini_elsewhere_may_begin_at_its_folder(sparse_ini: Path) -> None:
     (sparse_ini.parent / "sparse").write_text("WT0_un 3\n")
-    ini = MosesIni.read(str(sparse_ini))
-    with_paths_from(ini, sparse_ini.parent)
-    assert ini.tuneable_weights()["WT0_un"] == (3.0,)
+    for ini in (MosesIni.read(str(sparse_ini)), MosesIni.read(str(sparse_ini), sparse_ini.parent)):
+        assert ini.tuneable_weights()["WT0_un"] == (3.0,)
 
 
-def test_truecasing_models_of_an_ini_elsewhere_begin_at_its_folder(tmp_path: Path) -> None:
+def test_truecasing_models_move_with_the_ini(tmp_path: Path) -> None:
     settings = TextSettings(tokenize="de en", truecase_source="a.model", truecase_target="/b.model")
     text = "\n".join(["[x]", *settings.lines(), "[y]", ""])
-    ini = IniText("moses.ini", text.encode())
-    with_paths_from(ini, tmp_path)
-    moved = replace(settings, truecase_source=str(tmp_path / "a.model"))
+    ini = IniText("moses.ini", text.encode(), tmp_path)
+    ini.move(tmp_path / "new")
+    moved = replace(settings, truecase_source="../a.model")
     assert ini.text_settings() == moved
     assert ini.lines == [*moved.lines(), "[x]", "[y]", ""]
 

@@ -142,6 +142,60 @@ def test_paths_are_relative_to_the_working_folder_as_in_moses(
     assert ini.find_phrase_table(str(tmp_path / "link")).name == "Second"
 
 
+# DESIGN: a relative path starts at the folder of the file; if that has none of the files, in the
+# working folder, as in Moses.
+@pytest.mark.parametrize(
+    ("files", "start"),
+    [
+        (["inis/pt", "lm", "pt"], "inis"),
+        (["inis/lm.gz"], "inis"),
+        (["inis/pt.minphr", "lm"], "inis"),
+        (["inis/pt.of-another"], ""),
+        (["lm", "pt"], ""),
+    ],
+)
+def test_paths_start_in_the_folder_of_the_ini_if_it_has_one_of_the_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: list[str], start: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "inis").mkdir()
+    for name in files:
+        (tmp_path / name).write_bytes(b"")
+    text = b"[feature]\nPhraseDictionaryMemory path=pt\nKENLM path=lm\nKENLM path=/abs\n"
+    for path in ("inis/moses.ini", str(tmp_path / "inis" / "moses.ini")):
+        ini = MosesIni(path, text)
+        assert ini.folder == (os.path.dirname(path) if start else "")
+        assert ini.resolve("pt") == os.path.join(ini.folder, "pt")
+        assert ini.resolve("/abs") == "/abs"
+
+
+def test_a_written_ini_names_the_same_files_from_its_new_folder(tmp_path: Path) -> None:
+    (tmp_path / "old data").mkdir()
+    (tmp_path / "there").mkdir()
+    # The folder of the new file, where its relative paths start, is a link to another place.
+    os.symlink("there", tmp_path / "link")
+    (tmp_path / "there" / "deep").mkdir()
+    line = "BilingualNPLM path=net source_vocab=s target_vocab=/t # path=net"
+    text = f"[feature]\nKENLM  path=../lm\torder=3\n{line}\n[weight-file]\nw\n"
+    ini = MosesIni("x", text.encode(), tmp_path / "old")
+    ini.write(str(tmp_path / "link" / "deep" / "moses.ini"))
+    written = tmp_path / "there" / "deep" / "moses.ini"
+    line = "BilingualNPLM path=../../old/net source_vocab=../../old/s target_vocab=/t # path=net"
+    assert written.read_text() == (
+        f"[feature]\nKENLM  path=../../lm\torder=3\n{line}\n[weight-file]\n../../old/w\n"
+    )
+    before = written.read_bytes()
+    MosesIni.read(str(written), written.parent).write(str(written))
+    assert written.read_bytes() == before
+    message = refusal(
+        lambda: MosesIni("x", text.encode(), tmp_path / "old data").write(str(written))
+    )
+    assert message == (
+        "x:3: [feature] BilingualNPLM0: expected a path without blanks and '#', found "
+        "'../../old data/net'; moses.ini cannot hold it"
+    )
+
+
 @pytest.mark.parametrize(
     ("path", "wanted", "found"),
     [
@@ -382,10 +436,11 @@ def test_another_number_of_weights_is_refused() -> None:
 
 @pytest.mark.parametrize("path", [".", "..", "/", "a/"])
 def test_a_path_may_be_a_folder_which_is_for_the_decoder_to_refuse(
-    tmp_path: Path, path: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "moses.ini").write_text(f"[feature]\nKENLM path={path}\n")
-    named, packed = files_of(str(tmp_path / "moses.ini"))
+    named, packed = files_of("moses.ini")
     assert (named, packed) == (Path(path), Path(f"{named}.gz"))
 
 

@@ -154,6 +154,7 @@ class Experiment:
     tuning: Tuning
     systems: tuple[System, ...]  # the first system is the baseline
     text: TextProcessing | None = None  # for system.toml; None if moses.ini records it
+    absolute: frozenset[str] = frozenset()  # the absolute paths in the file
 
 
 def read_experiment(path: str, text: str | None = None) -> Experiment:
@@ -191,13 +192,19 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     }
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
     _check_search_networks(whole, engine, rows, models)
+    absolute = {*whole.absolute_paths()}
+    for each in (data.dev, *data.tests):
+        if str(each.references[0]) in absolute:  # it may stand for several
+            absolute.update(map(str, systems.reference_files(each.references)))
     dev, *tests = (
         replace(text, references=systems.reference_files(text.references))
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
     tuning = replace(tuning, metric=tuple(map(whole.resolve_arguments, tuning.metric)))
-    return Experiment(path, data, engine, models, features, tuning, rows, file.text)
+    return Experiment(
+        path, data, engine, models, features, tuning, rows, file.text, frozenset(absolute)
+    )
 
 
 def _check_search_networks(

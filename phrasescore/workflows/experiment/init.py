@@ -14,7 +14,7 @@ from typing import Any
 import jinja2
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.ini_text import named_files, to_toml
+from moses_integration.ini_text import to_toml
 from moses_integration.moses_ini import MosesIni
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import StrPath, check_sequences
@@ -126,10 +126,8 @@ def _write(
     moses_ini: str, output: Path, texts: dict[str, Text], folder: Path, settings: ExperimentStart
 ) -> NewExperiment:
     own, ini = Path(moses_ini).parent, MosesIni.read(moses_ini)
-    files = named_files(ini)
-    is_beside = all((own / each).exists() or (own / f"{each}.gz").exists() for each in files)
-    base = own if is_beside else Path.cwd()
-    search = DecoderConfiguration.read(moses_ini, (), base)
+    base = Path(ini.folder)
+    search = DecoderConfiguration.read(moses_ini)
     has_limits = bool({"stack", "search-algorithm"} & ini.first_lines().keys())
     if not has_limits:
         search = search.with_limits(stack_size=_STACK)
@@ -153,7 +151,7 @@ def _write(
         phrases=phrases,
         cores=cores,
         moses_ini=Path(moses_ini),
-        paths_from=None if is_beside else base,
+        paths_from=None if base == own else base,
         train=train,
         alignments=alignments,
         texts=texts,

@@ -12,6 +12,7 @@ from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.commands import limit_options, options
 from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
+from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System
@@ -25,6 +26,7 @@ class Plan:
     steps: tuple[Step, ...]
     written: dict[Path, bytes]  # files that the experiment writes itself, before any step
     runs: tuple[Run, ...]  # ordered by replica, then by row
+    names: FileNames
     notes: tuple[str, ...] = ()
 
 
@@ -64,7 +66,8 @@ class _Planner(Preparation):
         unique: dict[str, Step] = {}
         for step in steps:
             unique.setdefault(step.name, step)
-        return Plan(tuple(unique.values()), self.written, tuple(runs), tuple(self._notes()))
+        notes = tuple(self._notes())
+        return Plan(tuple(unique.values()), self.written, tuple(runs), self.names, notes)
 
     def _runs(self) -> list[Run]:
         runs = []
@@ -236,7 +239,8 @@ class _Planner(Preparation):
         tuning, systems = self._wanted.tuning, self._wanted.systems
         own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
         others = f" ({', '.join(own)})" if own else ""
-        metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
+        metrics = self.names.in_words(tuning.metric, self.names.of)
+        metric = f" for {', '.join(metrics)}" if metrics else ""
         yield (
             f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "

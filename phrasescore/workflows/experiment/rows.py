@@ -1,12 +1,14 @@
 """The rows of an experiment: their runs, shared inputs and start weights."""
 
+import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moses_integration.ini_text import named_files, with_paths_from
+from moses_integration.ini_text import named_files, path_problem
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ConfigError
 from phrasescore.features import (
@@ -23,6 +25,7 @@ from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import TuneReport
 from phrasescore.workflows.experiment.commands import options
 from phrasescore.workflows.experiment.config import Experiment, TextSet
+from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
 
@@ -91,18 +94,32 @@ class Preparation:
     def __init__(self, wanted: Experiment, folder: Path) -> None:
         self._wanted = wanted
         self._folder = folder
-        ini = MosesIni.read(str(wanted.data.moses_ini))
-        with_paths_from(ini, wanted.data.paths_from or wanted.data.moses_ini.parent)
-        self._base = folder / MOSES_INI
-        self.written = {self._base: ini.to_bytes()}
+        start = wanted.data.paths_from or wanted.data.moses_ini
+        ini = MosesIni.read(str(wanted.data.moses_ini), wanted.data.paths_from or start.parent)
+        self._files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
+        absolute = wanted.absolute
+        if str(start) in absolute:
+            absolute |= frozenset(map(str, self._files))
+        self.names = FileNames(folder, absolute)
         table_path = None if wanted.data.table is None else str(wanted.data.table)
         self._table_feature = ini.find_phrase_table(table_path)
         if self._table_feature.path is None:
             name = self._table_feature.name
             raise ConfigError(str(wanted.data.moses_ini), f"[feature] {name}", "expected a path=")
-        self._table = wanted.data.table or Path(self._table_feature.path)
-        self._files = named_files(ini)
+        self._old_table = _file(ini, self._table_feature.path)
+        self._table = wanted.data.table or self._old_table
+        self._base = folder / MOSES_INI
+        ini.rename_files(lambda path: self._name(path, _file(ini, path)))
+        ini.folder = str(folder)
+        self._ini = ini
+        # The files that no step writes.
+        self.written = {self._base: ini.to_bytes()}
         self._engine = wanted.engine
+
+    def _name(self, written: str, path: Path) -> str:
+        """Return the name of a file in our moses.ini, given its name in the user's."""
+        name = written if os.path.isabs(written) else self.names.of(path)
+        return os.path.relpath(path, self.names.folder) if path_problem(name) else name
 
     @property
     def model_files(self) -> tuple[Path, ...]:
@@ -215,19 +232,20 @@ class Preparation:
     def prepare(self, system: System) -> Iterator[Step]:
         """Yield the steps that write a row's table, and its networks for Moses' search.
 
-        The last output of each step is a moses.ini, which names its other outputs.
+        The last output of an export is a moses.ini, which names its other outputs.
         """
         names, ini = system.columns, self._base
         if names:
             table = self._folder / "tables" / _folder_name(names) / "phrase-table.gz"
             threads = self._engine.threads
             ini = table.with_name(MOSES_INI)
-            words = options(output=table, moses_ini=self._base, moses_ini_out=ini, threads=threads)
+            self.written[ini] = self._ini_with_columns(table, len(names))
+            words = options(output=table, threads=threads)
             yield Step(
                 f"annotate {'+'.join(names)}",
                 ("annotate", str(self._table), *self.column_options(names), *words),
-                (self._table, self._base, *self.inputs(names)),
-                (table, ini),
+                (self._table, *self.inputs(names)),
+                (table,),
                 tuple(map(Path, work_files(str(table)))),
                 cores=threads,
             )
@@ -246,19 +264,39 @@ class Preparation:
                 ("export", str(model), *words),
                 (model, ini),
                 (output, *vocabularies, new_ini),
+                complete=partial(self._rename_own, new_ini),
                 cores=1,
             )
             ini = new_ini
 
+    def _ini_with_columns(self, table: Path, count: int) -> bytes:
+        ini = MosesIni(str(self._base), self._ini.to_bytes(), self._folder)
+        old = None if self._wanted.data.table is None else str(self._wanted.data.table)
+        ini.add_scores(count, os.path.relpath(table, self._folder), old_table_path=old)
+        ini.move(table.parent)
+        return ini.to_bytes()
+
+    def _rename_own(self, path: Path) -> None:
+        """Give the experiment's own files in a moses.ini relative names."""
+        ini = MosesIni.read(str(path), path.parent)
+        ini.rename_files(
+            lambda name: (
+                os.path.relpath(name, path.parent) if self.names.is_own(Path(name)) else name
+            )
+        )
+        ini.write(str(path))
+
     def files_of(self, system: System) -> tuple[Path, ...]:
         """Return a row's moses.ini, and the files that it names."""
         ini, files = self._base, self._files
-        if system.columns:
-            old = Path(self._table_feature.path or "")
-            files = tuple(path for path in files if path != old)
         for step in self.prepare(system):
-            *made, ini = step.outputs
-            files = (*made, *files) if step.words[0] == "annotate" else (*files, *made)
+            if step.words[0] == "annotate":
+                (table,) = step.outputs
+                files = (table, *(path for path in files if path != self._old_table))
+                ini = table.with_name(MOSES_INI)
+            else:
+                *made, ini = step.outputs
+                files = (*files, *made)
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
@@ -283,6 +321,10 @@ class Preparation:
         of_lists = frozenset(extra[name] for name in self.in_lists(system))
         own = self._table_feature.num_features
         return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
+
+
+def _file(ini: MosesIni, path: str) -> Path:
+    return Path(os.path.normpath(ini.resolve(path)))
 
 
 def _folder_name(names: tuple[str, ...]) -> str:

@@ -64,7 +64,7 @@ def plan_experiment(config: StrPath, folder: StrPath) -> list[PlannedStep]:
     Models may still be in training. Nothing is written.
     """
     _, plan, absolute = _prepare(config, folder, only_shown=True)
-    done = StepStates(absolute, plan.written).done(plan.steps)
+    done = StepStates(absolute, plan.written, plan.names).done(plan.steps)
     return [
         PlannedStep(step.name, shown(step.words), is_done)
         for step, is_done in zip(plan.steps, done, strict=True)
@@ -106,7 +106,7 @@ def run_experiment(
         locked(absolute) as lock,
         Meter("experiment", "steps", progress, total=len(plan.steps)) as meter,
     ):
-        states = StepStates(absolute, plan.written)
+        states = StepStates(absolute, plan.written, plan.names)
         states.write_files()
         _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
 
@@ -117,7 +117,7 @@ def run_experiment(
                 if run.report in step.outputs:
                     write_system(run, Preparation(wanted, absolute), wanted)
             if was_run and translated:
-                write_table(table(), absolute, command, is_final=False)
+                write_table(table(), plan.names, command, is_final=False)
             meter.update(note=step.name)
 
         def table() -> ExperimentTable:
@@ -126,7 +126,7 @@ def run_experiment(
         jobs = jobs or wanted.engine.jobs
         run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
         result = table()
-        write_table(result, absolute, command)
+        write_table(result, plan.names, command)
         return result
 
 
@@ -141,7 +141,11 @@ def collect_table(
         for line in states(step).state(step).warnings
     ]
     steps = [
-        StepRecord(step.name, shown(step.words), states(step).state(step).seconds)
+        StepRecord(
+            step.name,
+            shown(plan.names.in_words(step.words, plan.names.of)),
+            states(step).state(step).seconds,
+        )
         for step in plan.steps
     ]
     texts = (wanted.data.dev, *wanted.data.tests)
@@ -154,7 +158,7 @@ def _prepare(
 ) -> tuple[Experiment, Plan, Path]:
     if not os.fspath(folder):
         raise ArgumentError("--output: expected the name of a folder, found ''")
-    absolute = Path(folder).absolute()
+    absolute = Path(os.path.realpath(folder))
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
     return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute

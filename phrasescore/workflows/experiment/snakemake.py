@@ -63,7 +63,7 @@ def export_experiment(config: StrPath, output: StrPath, folder: StrPath) -> None
     :raises PhrasescoreError: if an input is missing or wrong, or has a brace in its path.
     """
     check_files([os.fspath(config)], [os.fspath(output)])
-    absolute = Path(folder).absolute()
+    absolute = Path(os.path.realpath(folder))
     check_experiment_folder(absolute, STEPS)
     wanted, plan = _read(config, absolute)
     for key in ("processes", "threads"):
@@ -89,17 +89,17 @@ def run_step(config: StrPath, folder: StrPath, step: str, *, command: str = "") 
     :raises PhrasescoreError: if the step fails; or, for the table, if a step has not run with the
         file's settings.
     """
-    absolute = Path(folder).absolute()
+    absolute = Path(os.path.realpath(folder))
     wanted, plan = _read(config, absolute)
     if step == TABLE:
-        write_table(_table(wanted, plan, absolute), absolute, command)
+        write_table(_table(wanted, plan, absolute), plan.names, command)
         return
     known = {rule: known_step for known_step, rule in _names(plan).items()}
     if step not in known:
         raise ArgumentError(f"--step: {config} has no {step!r}: export it again if it has changed")
     work = absolute / STEPS / step
     with locked(work) as lock:
-        states = StepStates(work, plan.written)
+        states = StepStates(work, plan.written, plan.names)
         states.write_files()
         run_steps([known[step]], states, absolute / LOGS, 1, _logger.info, lambda *_: None, (lock,))
 
@@ -111,7 +111,8 @@ def _read(config: StrPath, folder: Path) -> tuple[Experiment, Plan]:
 
 def _table(wanted: Experiment, plan: Plan, folder: Path) -> ExperimentTable:
     states = {
-        step: StepStates(folder / STEPS / rule, plan.written) for step, rule in _names(plan).items()
+        step: StepStates(folder / STEPS / rule, plan.written, plan.names)
+        for step, rule in _names(plan).items()
     }
     for step in plan.steps:
         if not states[step].is_done(step):

@@ -1,9 +1,9 @@
 """Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
-A step has a key: a digest of its command and its inputs' content. It is done when it ran with
-this key and its outputs have not changed since. A changed input or setting therefore repeats only
-the step and the steps that read its outputs. The journal ``steps.json`` is replaced before and
-after each step.
+A step has a key: a digest of its command and its inputs' content, without the folders in which they
+are. It is done when it ran with this key and its outputs have not changed since. A changed input or
+setting therefore repeats only the step and the steps that read its outputs. The journal
+``steps.json`` is replaced before and after each step.
 
 Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
 aside, so outputs that exist after a run was killed are complete. The older outputs are removed when
@@ -19,10 +19,12 @@ from types import MappingProxyType
 
 import msgspec
 
+from moses_integration.ini_text import IniText
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import journal
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
+from phrasescore.workflows.experiment.names import FileNames
 
 STATE = "steps.json"
 TABLE_FILES = ("table.txt", "table.toml")
@@ -39,8 +41,9 @@ class Step:
     outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
     # Files of a killed run, which ``--resume`` continues; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # Writes a generated input before the process starts.
+    # Writes a generated input before the process starts, and changes an output after its end.
     prepare: Callable[[], None] = field(default=lambda: None)
+    complete: Callable[[], None] = field(default=lambda: None)
     cores: int | None = None  # number of processor cores that the step uses; None for all cores
 
     def reads(self, paths: Collection[Path]) -> bool:
@@ -60,26 +63,46 @@ class StepState(msgspec.Struct, omit_defaults=True):
     spent: float = 0.0
     seconds: float | None = None
     warnings: list[str] = []
-    outputs: dict[str, str] = {}  # digests of the outputs by path
+    outputs: dict[str, str] = {}  # digests of the outputs by name
     older: "StepState | None" = None  # the state of the outputs that were moved aside
 
 
-class StepJournal(msgspec.Struct):
-    """The content of ``steps.json``: step states by name, and known file digests."""
+class StepRecords(msgspec.Struct):
+    """The states of steps by name, in ``steps.json`` of this version and of 0.3."""
 
     steps: dict[str, StepState]
-    files: dict[str, list[int | str]]
+
+
+class StepJournal(StepRecords):
+    """The content of ``steps.json``: step states, and known digests by the names of files."""
+
+    digests: dict[str, list[int | str]]
 
 
 class StepStates:
-    """Keeps the states of a folder's steps; ``written`` has the files that no step writes."""
+    """Keeps the states of a folder's steps.
 
-    def __init__(self, folder: Path, written: Mapping[Path, bytes] = MappingProxyType({})) -> None:
-        self._path = folder / STATE
-        kept = journal.read_journal(self._path, StepJournal, "name another folder")
+    :param written: the files that no step writes, each a moses.ini.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        written: Mapping[Path, bytes] = MappingProxyType({}),
+        names: FileNames | None = None,
+    ) -> None:
+        self._path, self._names = folder / STATE, names or FileNames(folder)
+        start_over = "a run of 0.3 cannot go on: name another folder"
+        kept = journal.read_journal(self._path, StepJournal, start_over)
         self._journal = kept or StepJournal({}, {})
         self._written = written
-        self._files = journal.FileDigests(self._journal.files, written)
+        # The files that a moses.ini names are inputs themselves, wherever they are.
+        nameless = {path: _without_folders(path, content) for path, content in written.items()}
+        known = {
+            os.path.normpath(self._names.folder / name): digest
+            for name, digest in self._journal.digests.items()
+        }
+        self._files = journal.FileDigests(known, nameless)
 
     def write_files(self) -> None:
         """Write the files that no step writes, unless they exist."""
@@ -92,7 +115,8 @@ class StepStates:
 
     def write(self) -> None:
         """Write the journal, ``steps.json``."""
-        journal.write_journal(self._path, StepJournal(self._journal.steps, self._files.known))
+        digests = {self._names.of(Path(path)): known for path, known in self._files.known.items()}
+        journal.write_journal(self._path, StepJournal(self._journal.steps, digests))
 
     def state(self, step: Step) -> StepState:
         """Return the recorded state of a step."""
@@ -103,8 +127,22 @@ class StepStates:
         self.write()
 
     def _key(self, step: Step) -> str:
-        inputs = [[str(path), self._files.digest(path)] for path in step.inputs]
-        return journal.digest_text(json.dumps([step.words, inputs]))
+        """Return the digest of a step; an input is in it with its content and without its name."""
+        inputs = {path: self._files.digest(path) for path in step.inputs}
+
+        def name(path: Path) -> str:
+            if self._names.is_own(path) and path not in inputs:
+                return self._names.of(path)
+            if path in inputs or path.is_file():
+                return self._files.digest(path)
+            has_input = any(path in each.parents for each in inputs)
+            return path.name if has_input else self._names.of(path)
+
+        words = self._names.in_words(step.words, name)
+        return journal.digest_text(json.dumps([words, *map(inputs.get, step.inputs)]))
+
+    def _digests(self, step: Step) -> dict[str, str]:
+        return {self._names.of(path): self._files.digest(path) for path in step.outputs}
 
     def is_done(self, step: Step) -> bool:
         """Return whether a step is done and need not run."""
@@ -112,10 +150,9 @@ class StepStates:
         try:
             if known.done is None or known.done != self._key(step):
                 return False
-            digests = {str(path): self._files.digest(path) for path in step.outputs}
+            return self._digests(step).items() <= known.outputs.items()
         except DataError:
             return False
-        return digests.items() <= known.outputs.items()
 
     def done(self, steps: Sequence[Step]) -> list[bool]:
         """Return whether each step is done; a step with unfinished inputs is not."""
@@ -176,12 +213,13 @@ class StepStates:
 
     def finish(self, step: Step) -> None:
         """Record that a step is done, and remove its older outputs."""
+        step.complete()
         known = self.state(step)
         done = StepState(
             done=known.begun,
             seconds=round(known.spent, 1),
             warnings=known.warnings,
-            outputs={str(path): self._files.digest(path) for path in step.outputs},
+            outputs=self._digests(step),
         )
         self._set(step, done)
         for path in step.outputs:
@@ -203,6 +241,12 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
     if others:
         problem = f"{folder}: expected a new folder, or the folder of an {kind},"
         raise PhrasescoreError(f"{problem} found other files in it, such as {others[0]}")
+
+
+def _without_folders(path: Path, content: bytes) -> bytes:
+    ini = IniText(str(path), content, path.parent)
+    ini.rename_files(lambda name: os.path.basename(name) or name)
+    return ini.to_bytes()
 
 
 def _aside(path: Path) -> Path:

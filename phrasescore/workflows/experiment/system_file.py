@@ -1,11 +1,10 @@
 """Write ``system.toml`` for a row of an experiment, for ``phrasescore translate``."""
 
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from moses_integration.ini_text import IniText, named_files, to_toml
+from moses_integration.ini_text import to_toml
 from phrasescore.io.output import open_output
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.config import Experiment
@@ -16,8 +15,9 @@ def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
     """Write the system's file beside the translations of a row, which has been tuned."""
     scale = read_tune_report(run.report).confidence_scale
     name = run.system.name.replace("\r", " ")
+    config = Path(wanted.path).name
     lines = [
-        f"# Row {name} of {wanted.path}, seed {run.seed}; docs/translate.md has all keys.",
+        f"# Row {name} of {config}, seed {run.seed}; docs/translate.md has all keys.",
         *_settings(run, planner, wanted, 1.0 if scale is None else scale),
     ]
     with open_output(str(run.system_file)) as stream:
@@ -27,16 +27,13 @@ def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
 def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) -> Iterator[str]:
     engine, row = wanted.engine, run.system
 
+    def named(given: Path) -> str:
+        return planner.names.of(given, run.folder)
+
     def path(given: Path) -> str:
-        # Within the experiment's folder, paths stay right when the folder is moved.
-        root = run.folder.parents[2]
-        is_inside = root in given.parents
-        return to_toml(os.path.relpath(given, run.folder) if is_inside else str(given))
+        return to_toml(named(given))
 
     yield f"moses_ini = {path(run.ini)}"
-    if not all(each.is_absolute() for each in named_files(IniText.read(str(run.ini)))):
-        # A moses.ini cannot hold an absolute path with a blank.
-        yield f"paths_from = {to_toml(os.getcwd())}"
     yield f"weights = {path(run.weights)}"
     yield f"nbest_size = {row.nbest_size or engine.nbest_size}"
     yield f"confidence_scale = {scale!r}  # calibrated on dev"
@@ -62,9 +59,11 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
             yield f"{key} = {shown}"
     for name in planner.in_lists(row):
         column = planner.column(name)
-        is_text = column.kind in ("feature", "scores_command")
+        (value,) = planner.names.in_words([column.value], named)
         yield from ("", "[[rescore]]")
-        yield f"{column.kind} = {to_toml(column.value) if is_text else path(Path(column.value))}"
+        yield f"{column.kind} = {to_toml(value)}"
         changed = {} if column.foreign is None else column.foreign.changes()
         for key, value in changed.items():
+            if key in ("source_spm", "target_spm"):
+                (value,) = planner.names.in_words([value], named)
             yield f"text.{key} = {to_toml(value)}"

@@ -19,10 +19,11 @@ from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
-from phrasescore.report.systems import P_VALUES
+from phrasescore.report.systems import P_VALUES, Results, TextResults
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
+from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report
@@ -67,14 +68,25 @@ class ExperimentTable:
     metric: TableMetric = "bleu"
 
     @property
+    def results(self) -> Results:
+        """The scores by text, which say what is best."""
+        texts = (
+            TextResults(
+                text.name,
+                {row.name: row.cells[text.name] for row in self.rows if text.name in row.cells},
+                is_dev=text == self.texts[0],
+            )
+            for text in self.texts
+        )
+        return Results(tuple(row.name for row in self.rows), tuple(texts), self.metric)
+
+    @property
     def best(self) -> int | None:
         """The index of the row that is best on dev; None if fewer than two rows are measured."""
-        scores = [
-            (row.cells[self.texts[0].name].mean, -index)
-            for index, row in enumerate(self.rows)
-            if self.texts[0].name in row.cells
-        ]
-        return -max(scores)[1] if len(scores) > 1 else None
+        results = self.results
+        if results.best is None or len(results.dev) < 2:
+            return None
+        return results.systems.index(results.best)
 
     def __repr__(self) -> str:
         """Return the table as text."""
@@ -97,7 +109,7 @@ def measure(
         runs_by_name.setdefault(run.system.name, []).append(run)
     cells: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
-        for score in _compare(text, runs_by_name, existing, metric):
+        for score in _compare(text, runs_by_name, existing, metric, is_test=text != texts[0]):
             cells[score.name][text.name] = score
     rows = tuple(
         _row(name, own, existing, cells[name], texts) for name, own in runs_by_name.items()
@@ -105,7 +117,7 @@ def measure(
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning from tuning is already one of the remarks.
     known = tuple(f": {re.sub(_IN_RUNS, '', remark)}" for _, remark in remarks)
-    is_compared = any(each.difference is not None for row in rows for each in row.cells.values())
+    is_compared = any(each.p_value is not None for row in rows for each in row.cells.values())
     all_notes = (
         METRICS[metric],
         *([P_VALUES] if is_compared else []),
@@ -122,6 +134,8 @@ def _compare(
     runs_by_name: Mapping[str, Sequence[Run]],
     existing: Collection[Path],
     metric: TableMetric,
+    *,
+    is_test: bool,
 ) -> list[SystemScore]:
     outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
     systems = [
@@ -132,8 +146,9 @@ def _compare(
     if not systems:
         return []
     references = [read_sentences(str(path)) for path in text.references]
-    has_baseline = systems[0].name == next(iter(outputs))
-    return Comparison(systems, references, has_baseline=has_baseline, metric=metric).scores
+    # On the text of tuning, a p-value says nothing: each system had its choice there.
+    is_compared = is_test and systems[0].name == next(iter(outputs))
+    return Comparison(systems, references, has_baseline=is_compared, metric=metric).scores
 
 
 def _outputs(runs: Sequence[Run], text: TextSet, existing: Collection[Path]) -> list[Path]:
@@ -178,21 +193,24 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
 
 
 def write_table(
-    table: ExperimentTable, folder: Path, command: str = "", *, is_final: bool = True
+    table: ExperimentTable, names: FileNames, command: str = "", *, is_final: bool = True
 ) -> None:
     """Write ``table.txt``, ``table.toml``, ``steps.toml`` and the report, each atomically.
 
     :param command: the command that the report shows.
     :param is_final: False to write only the sections of the report that take no time.
     """
-    texts = (to_text(table), to_toml(table, folder), steps_toml(table.steps))
+    texts = (to_text(table), to_toml(table, names), steps_toml(table.steps))
+    folder = names.folder
     for name, text in zip((*TABLE_FILES, STEPS), texts, strict=True):
         with open_output(str(folder / name)) as stream:
             # Paths may have bytes that are not UTF-8; TOML has no notation for them.
             stream.write(text.encode(errors="replace"))
     if any(row.cells for row in table.rows):
         settings = Reporting(only=() if is_final else _QUICK_SECTIONS)
-        make_report([], folder / REPORT, experiment=folder, settings=settings, command=command)
+        # The page names files as the user does here.
+        given = os.path.relpath(folder)
+        make_report([], folder / REPORT, experiment=given, settings=settings, command=command)
 
 
 def to_text(table: ExperimentTable) -> str:
@@ -203,7 +221,7 @@ def to_text(table: ExperimentTable) -> str:
         cells = (_cell_text(row.cells.get(text.name)) for text in table.texts)
         rows.append([name, *cells, row.rounds, "best" if index == table.best else ""])
     heads = ["", *(text.name for text in table.texts), "rounds", ""]
-    best = [] if table.best is None else [f"best: the highest figure on {table.texts[0].name}."]
+    best = [] if table.best is None else [table.results.headline()]
     return "\n".join([*text_table([heads, *rows], "l"), "", *best, *table.notes]) + "\n"
 
 
@@ -218,12 +236,12 @@ def _cell_text(cell: SystemScore | None) -> str:
     return text
 
 
-def to_toml(table: ExperimentTable, folder: Path) -> str:
-    """Return the table as TOML, with unrounded numbers; translations are relative to ``folder``."""
+def to_toml(table: ExperimentTable, names: FileNames) -> str:
+    """Return the table as TOML, with unrounded numbers."""
     lines = [_pair("notes", table.notes)]
     for number, text in enumerate(table.texts):
-        lines += ["", "[[text]]", _pair("name", text.name), _pair("source", str(text.source))]
-        lines.append(_pair("references", list(map(str, text.references))))
+        lines += ["", "[[text]]", _pair("name", text.name), _pair("source", names.of(text.source))]
+        lines.append(_pair("references", list(map(names.of, text.references))))
         lines += ["tuned = true"] if number == 0 else []
     for row in table.rows:
         values = {
@@ -231,12 +249,12 @@ def to_toml(table: ExperimentTable, folder: Path) -> str:
             "rounds": row.rounds and row.rounds.split(", "),
             "remarks": row.remarks,
             "features": row.features,
-            "system": row.system and os.path.relpath(row.system, folder),
-            "reports": _relative(row.reports, folder),
+            "system": row.system and names.of(Path(row.system)),
+            "reports": list(map(names.of, row.reports)),
         }
         lines += ["", "[[row]]", *(_pair(*value) for value in values.items() if value[1])]
         for name, paths in row.outputs.items():
-            lines.append(f"outputs.{_pair(_text(name), _relative(paths, folder))}")
+            lines.append(f"outputs.{_pair(_text(name), list(map(names.of, paths)))}")
         for name, cell in row.cells.items():
             figures = [f"{table.metric} = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
@@ -267,7 +285,3 @@ def _pair(key: str, value: object) -> str:
 def _text(value: object) -> str:
     # Apart from this character, strings in JSON are strings in TOML.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _relative(paths: Sequence[Path], folder: Path) -> list[str]:
-    return [os.path.relpath(path, folder) for path in paths]

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from moses_integration.ini_text import named_files, with_paths_from
+from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
@@ -110,10 +110,8 @@ class TranslationSystem:
         ]
 
     def read_ini(self) -> MosesIni:
-        """Return the moses.ini, with paths that do not depend on the working folder."""
-        ini = MosesIni.read(str(self.moses_ini))
-        with_paths_from(ini, self.paths_from)
-        return ini
+        """Return the moses.ini."""
+        return MosesIni.read(str(self.moses_ini), self.paths_from)
 
     def check_weights(
         self, sizes: dict[str, int], shown: dict[str, int], added: Iterable[str]
@@ -220,7 +218,7 @@ def read_system(path: StrPath) -> TranslationSystem:
         list_unnormalized=unnormalized,
     )
     if file.text is None:
-        return replace(system, text=TextProcessing.of(system.read_ini().text_settings()))
+        return replace(system, text=TextProcessing.of(system.read_ini()))
     return system
 
 

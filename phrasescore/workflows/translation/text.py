@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moses_integration.ini_text import TextSettings
+from moses_integration.ini_text import IniText, TextSettings
 from moses_integration.source_text import MAX_WORDS, parse_sentence
 from phrasescore.io.text import MARKUP, Markup
 from phrasescore.workflows.building.preparation import LineRules
@@ -25,10 +25,11 @@ class TextProcessing:
     changes_known_case: bool = False  # as systems of version 0.3 were built
 
     @classmethod
-    def of(cls, settings: TextSettings) -> "TextProcessing":
+    def of(cls, ini: IniText) -> "TextProcessing":
         """Return the processing that a moses.ini records."""
+        settings = ini.text_settings()
         models = settings.truecase_source, settings.truecase_target
-        source, target = (Path(model) if model else None for model in models)
+        source, target = (Path(ini.resolve(model)) if model else None for model in models)
         changes = bool(settings.truecase_source) and not settings.keeps_known_case
         return cls(settings.tokenize, settings.lowercase, source, target, changes)
 

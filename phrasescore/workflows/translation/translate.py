@@ -14,7 +14,6 @@ from typing import Self
 import msgspec
 
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
-from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest import read_every_list
 from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from moses_integration.source_text import markup_of
@@ -229,13 +228,11 @@ class SystemTranslator:
         """Yield the tasks with Moses' translations and lists."""
         system, output, nbest = self.system, folder / "output", folder / "nbest"
         assert system.moses_bin is not None
-        ini_path = folder / "moses.ini"
-        self._ini.write(str(ini_path))
         size = tasks[0].list_size(system) if tasks else 0
         request = NbestRequest(str(nbest), size, distinct=True) if size else None
         translate_with_moses(
             str(system.moses_bin / "moses"),
-            MosesIni.read(str(ini_path)),
+            self._ini,
             {} if system.weights is None else self._known(system.weights.search),
             [task.sentence.tokens for task in tasks],
             str(output),

@@ -122,6 +122,8 @@ def tune_with_decoder(
     contents = [path for column in specs for path in features.column_inputs(column)]
     contents += features.column_files(column for column in specs if column.kind == "ctranslate2")
     contents += [] if backoff is None else [backoff]
+    if isinstance(decoder, SearchSettings):
+        contents += [*decoder.models, *filter(None, [optional_path(decoder.backoff_lm)])]
     read = [source, *paths, *contents]
     read += [] if ini is None else [ini.path, *map(str, files_of(ini.path))]
     read += [name for name in (weights_path(start),) if name is not None]
@@ -155,7 +157,8 @@ def tune_with_decoder(
         "start weights": first.lists,
         "start weights of the search": None if first.search == first.lists else first.search,
         "n-best size": settings.nbest_size,
-        "models": [*models, *options[2 * len(models) :]],
+        # The folder may move, and so may the models.
+        "models": [os.path.basename(word) if os.path.exists(word) else word for word in options],
         "content of the models": [digests.digest(Path(path)) for path in contents],
         "method": settings.method,
         "metric": metrics,

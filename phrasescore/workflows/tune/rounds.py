@@ -150,7 +150,10 @@ def about_decoder(decoder: ListDecoder | SearchSettings | str) -> dict[str, obje
 
 
 def about_search(search: SearchSettings) -> dict[str, Any] | None:
-    """Return the search's settings that change translations and differ from the defaults."""
+    """Return the search's settings that change translations and differ from the defaults.
+
+    Models have no folders, which may move.
+    """
     usual = SearchSettings()
     changed = {
         name: value
@@ -158,6 +161,10 @@ def about_search(search: SearchSettings) -> dict[str, Any] | None:
         if getattr(search, name) != getattr(usual, name)
         and name not in ("processes", "threads", "buffer_size")
     }
+    for key in {"models", "backoff_lm"} & changed.keys():
+        given = changed[key]
+        is_list = isinstance(given, list)
+        changed[key] = [*map(os.path.basename, given)] if is_list else os.path.basename(given)
     return changed or None
 
 

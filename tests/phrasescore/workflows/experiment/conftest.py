@@ -21,8 +21,6 @@ if verb == "train":
     (output / "model").write_text(words[0])
 elif verb == "annotate":
     output.write_text("table")
-    pathlib.Path(given["--moses-ini-out"]).write_text(pathlib.Path(given["--moses-ini"]).read_text()
-        .replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0"))
 elif verb == "tune":
     output.write_text(pathlib.Path(given["--weights"]).read_text())
     print(json.dumps({{"news": "round 1: BLEU 12.34"}}))

@@ -305,26 +305,36 @@ def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
     assert "news.nbest.gz 30 --distinct" in commands["decode news +x seed 1"]
 
 
-def test_paths_of_the_model_begin_in_its_folder(folder: Path) -> None:
-    plan = plan_of(folder)
-    (text,) = plan.written.values()
-    assert f" path={folder}/table # path=old\n".encode() in text
-    ini = MosesIni("written", text)
-    assert [dict(feature.arguments).get("path") for feature in ini.features] == [
-        None, f"{folder}/table", f"{folder}/lm.arpa",
-    ]  # fmt: skip
+def test_files_are_named_as_the_user_named_them_from_the_new_folder(folder: Path) -> None:
+    out = folder / "out"
+    paths = {
+        out / "moses.ini": ("../table", f"{folder}/lm.arpa"),
+        out / "tables" / "rnn" / "moses.ini": ("phrase-table.gz", f"{folder}/lm.arpa"),
+    }
+    before = "systems = ['Baseline', '+RNN']\n"
+    for number, folders in enumerate(("", f"{folder}/")):
+        config = CONFIG.replace('"moses.ini"', f'"{folders}moses.ini"')
+        (folder / "x.toml").write_text(before + config)
+        if number:  # named by a relative path in a file that is named by an absolute one
+            paths[out / "moses.ini"] = (f"{folder}/table", f"{folder}/lm.arpa")
+        plan = build_plan(read_experiment("x.toml"), out)
+        written = {path: MosesIni("", text).named_paths() for path, text in plan.written.items()}
+        assert {path: tuple(names) for path, names in written.items()} == paths
+        assert b" # path=old\n" in plan.written[out / "moses.ini"]
+    # With the column of annotate, whose weight is 0.
+    text = plan.written[out / "tables" / "rnn" / "moses.ini"]
+    assert b" num-features=3 path=phrase-table.gz # path=old\n" in text
+    assert b"TM0= 0.5 0.25 0\n" in text
 
 
-def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_from_here(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_relatively(folder: Path) -> None:
     other = folder / "with blank"
     shutil.copytree(folder, other)
     (other / "moses.ini").write_text(INI.replace("/lm.arpa", f"{folder}/lm.arpa"))
-    monkeypatch.chdir(other)
-    (text,) = plan_of(other).written.values()
-    assert b" path=table #" in text
-    monkeypatch.chdir(folder)
+    config = CONFIG.replace('"moses.ini"', f'"{other}/moses.ini"')
+    (other / "x.toml").write_text(f"systems = ['Baseline']\n{config}")
+    plan = build_plan(read_experiment("with blank/x.toml"), other / "out")
+    assert b" path=../table #" in plan.written[other / "out" / "moses.ini"]
     (other / "x.toml").rename(folder / "y.toml")
     (folder / "y.toml").write_text(CONFIG.replace('"moses.ini"', '"with blank/moses.ini"'))
     check_refusal(

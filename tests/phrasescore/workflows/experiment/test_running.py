@@ -31,7 +31,8 @@ def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
     run(steps.folder, [step])
     assert StepStates(steps.folder).state(step).warnings == ["it is odd", "so it is"]
     (steps.folder / "command.py").write_text(COMMAND)
-    run(steps.folder, [steps.step("a", "input2")])
+    (steps.folder / "input").write_text("news")
+    run(steps.folder, [step])
     assert StepStates(steps.folder).state(step).warnings == []
 
 
