@@ -28,9 +28,12 @@ def choose_precision(
     chosen: TrainingPrecision = "float32"
     if stored is not None:
         chosen = stored.training.precision
-    elif device.type == "cpu" and config.network.gains_by_bfloat16:
-        if ranks.sum([ranks.is_first and has_matrix_units()])[0]:
-            chosen = "bfloat16"
+    elif (
+        device.type == "cpu"
+        and config.network.gains_by_bfloat16
+        and ranks.sum([ranks.is_first and has_matrix_units()])[0]
+    ):
+        chosen = "bfloat16"
     training = dataclasses.replace(config.training, precision=chosen)
     return dataclasses.replace(config, training=training)
 

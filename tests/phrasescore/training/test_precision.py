@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from phrasescore.models import transformer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import AttentionConfig
@@ -65,3 +66,20 @@ def test_the_precision_of_products_holds_within_the_block() -> None:
         with precision.product_precision(name, device):  # type: ignore[arg-type]
             assert backend.fp32_precision == expected
         assert backend.fp32_precision == before
+
+
+def test_heads_attend_in_float32() -> None:
+    # Their small products are slow in bfloat16. The reference is torch's own gradient.
+    generator = torch.Generator().manual_seed(1)
+    mask = torch.arange(6) < torch.tensor([6, 5, 3, 1])[:, None, None, None]
+    heads = [torch.randn(4, 2, 6, 16, generator=generator, requires_grad=True) for _ in range(3)]
+    results = []
+    for name in ("float32", "bfloat16"):
+        with precision.product_precision(name, torch.device("cpu")):  # type: ignore[arg-type]
+            attended = transformer._FloatAttention.apply(*heads, mask)
+            gradients = torch.autograd.grad(attended.square().sum(), heads)
+        results.append([attended.detach(), *gradients])
+    assert all(map(torch.equal, *results))
+    plain = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=mask)
+    expected = torch.autograd.grad(plain.square().sum(), heads)
+    assert all(map(torch.equal, results[0], [plain, *expected]))
