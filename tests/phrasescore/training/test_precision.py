@@ -71,8 +71,8 @@ def test_the_precision_of_products_holds_within_the_block() -> None:
 def test_heads_attend_in_float32() -> None:
     # Their small products are slow in bfloat16. The reference is torch's own gradient.
     generator = torch.Generator().manual_seed(1)
-    mask = torch.arange(6) < torch.tensor([6, 5, 3, 1])[:, None, None, None]
-    heads = [torch.randn(4, 2, 6, 16, generator=generator, requires_grad=True) for _ in range(3)]
+    mask = torch.arange(40) < torch.tensor([40, 35, 23, 1])[:, None, None, None]
+    heads = [torch.randn(4, 2, 40, 16, generator=generator, requires_grad=True) for _ in range(3)]
     results = []
     for name in ("float32", "bfloat16"):
         with precision.product_precision(name, torch.device("cpu")):  # type: ignore[arg-type]
