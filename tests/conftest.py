@@ -69,7 +69,7 @@ def _pretend(processor: str) -> None:
     units = {name: value and not name.startswith(lacking) for name, value in found.items()}
     if processor == "amx":
         units |= dict.fromkeys(("amx_tile", "amx_bf16", "amx_int8"), True)
-    torch.cpu.get_capabilities = lambda: units
+    torch.cpu.get_capabilities = lambda: units  # type: ignore[assignment]
     if processor == "avx2":
         torch.backends.cpu.get_cpu_capability = lambda: "AVX2"
 

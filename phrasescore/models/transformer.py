@@ -74,8 +74,8 @@ def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
 class _FloatAttention(Function):
     """Attention on a CPU, in float32 also where other products are in bfloat16.
 
-    Torch rounds the small products of each sentence and head one by one, which takes ten times as
-    long as the products.
+    In bfloat16, torch calls oneDNN for the small products of each sentence and head one by one,
+    which takes ten times as long.
     """
 
     @staticmethod
@@ -84,7 +84,7 @@ class _FloatAttention(Function):
         for each, needs_gradient in zip(inputs, ctx.needs_input_grad, strict=False):
             each.requires_grad_(needs_gradient)
         with torch.enable_grad(), products_in(_CPU_PRODUCTS, "ieee"):
-            attended = _attend(*inputs, mask)
+            attended = _attend(inputs[0], inputs[1], inputs[2], mask)
         ctx.inputs, ctx.attended = inputs, attended
         return attended.detach()
 

@@ -7,7 +7,7 @@ import torch
 
 from phrasescore.models import transformer
 from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.settings.config import Config
+from phrasescore.settings.config import Config, TrainingPrecision
 from phrasescore.settings.kinds import AttentionConfig
 from phrasescore.training import precision
 from phrasescore.training.run import train_model
@@ -72,14 +72,16 @@ def test_heads_attend_in_float32() -> None:
     # Their small products are slow in bfloat16. The reference is torch's own gradient.
     generator = torch.Generator().manual_seed(1)
     mask = torch.arange(40) < torch.tensor([40, 35, 23, 1])[:, None, None, None]
-    heads = [torch.randn(4, 2, 40, 16, generator=generator, requires_grad=True) for _ in range(3)]
+    heads = [torch.randn(4, 2, 40, 32, generator=generator, requires_grad=True) for _ in range(3)]
     results = []
-    for name in ("float32", "bfloat16"):
-        with precision.product_precision(name, torch.device("cpu")):  # type: ignore[arg-type]
+    names: tuple[TrainingPrecision, ...] = ("float32", "bfloat16")
+    for name in names:
+        with precision.product_precision(name, torch.device("cpu")):
             attended = transformer._FloatAttention.apply(*heads, mask)
             gradients = torch.autograd.grad(attended.square().sum(), heads)
         results.append([attended.detach(), *gradients])
     assert all(map(torch.equal, *results))
-    plain = torch.nn.functional.scaled_dot_product_attention(*heads, attn_mask=mask)
+    query, key, value = heads
+    plain = torch.nn.functional.scaled_dot_product_attention(query, key, value, mask)
     expected = torch.autograd.grad(plain.square().sum(), heads)
     assert all(map(torch.equal, results[0], [plain, *expected]))
