@@ -36,7 +36,7 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
-from tuning.choices import calibrated_scale
+from tuning.confidence import Calibration, calibrate
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 from tuning.pro import sentence_scores
@@ -349,6 +349,7 @@ class _LoopRun:
         ]
         start = weights_vector(first.weights.search, pool.labels)
         rows = outcome.feature_rows(pool, start, found, search if added else None)
+        calibration = self._calibrate()
         report = TuneReport(
             self.settings.method,
             metric.name,
@@ -371,17 +372,19 @@ class _LoopRun:
             warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
-            confidence_scale=self._confidence_scale(),
+            confidence=calibration.curve,
+            reliability=calibration.reliability,
         )
         return both, report
 
-    def _confidence_scale(self) -> float:
-        """Return the scale that makes posteriors of the best round's lists true on average."""
+    def _calibrate(self) -> Calibration:
+        """Return the confidence of the best round's translations; see `tuning.confidence`."""
         best, reader = self.result.best, self.rounds.reader
         assert best is not None
         pool = reader.read(str(self.rounds.lists(best.number)), check=False)
         scores = pool.model_scores(weights_vector(best.weights.lists, pool.labels))
-        return calibrated_scale(scores, sentence_scores(reader.metric, pool.stats), pool.starts)
+        chosen = pool.highest(scores) if self.rounds.added else pool.starts[:-1]
+        return calibrate(scores, sentence_scores(reader.metric, pool.stats), pool.starts, chosen)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

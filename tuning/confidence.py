@@ -1,0 +1,115 @@
+"""The confidence of a translation: the probability that no hypothesis of its list is better.
+
+The share of a hypothesis is its probability in softmax(scale * score) over its list. The logit of
+the share is the margin between its score and those of all others. The confidence is a logistic
+function of this margin: Platt (1999), Probabilistic Outputs for Support Vector Machines. The share
+alone is no such probability, whatever its scale.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from phrasescore.records import ConfidenceCurve, ReliabilityRow
+from tuning.metrics import Statistics
+from tuning.ngrams import Integers
+from tuning.pool import Mask, Vector
+
+FOLDS = 5
+BINS = 10
+# The scales to choose from, in units of 1 / the mean difference of scores within a list.
+_SCALES = 2.0 ** np.arange(-4, 8)
+_PRIOR = np.ones(2)  # the factors of the penalties for the squared slope and offset
+_SAME = 1e-12  # gains that differ by at most this are equal: they are rounded
+_LEAST_SLOPE = 1e-6  # a larger margin never lowers the confidence
+
+
+class Calibration(NamedTuple):
+    """A curve, and its reliability on sentences that it was not fitted to."""
+
+    curve: ConfidenceCurve
+    reliability: tuple[ReliabilityRow, ...]
+
+
+def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integers) -> Calibration:
+    """Return the curve for the confidence that no hypothesis has a higher gain than the chosen one.
+
+    A tie with the highest gain counts as that. The reliability is that of curves for each fifth of
+    the lists, fitted to the other lists.
+
+    :param scores: model scores, natural logarithms up to a constant: (hypotheses,).
+    :param gains: for each hypothesis, such as sentence BLEU.
+    :param starts: where each list begins, and the end of the last one: (lists + 1,).
+    :param chosen: the row of the hypothesis that is the translation, for each list: (lists,).
+    """
+    right = gains[chosen] >= np.maximum.reduceat(gains, starts[:-1]) - _SAME
+    gaps = np.abs(scores - np.repeat(scores[chosen], np.diff(starts)))
+    scales = _SCALES / (gaps.mean() or 1.0)
+    margins = [_margins(scores, starts, chosen, scale) for scale in scales]
+    folds = np.arange(len(chosen)) % FOLDS
+    confidences = np.empty(len(chosen))
+    for fold in range(FOLDS):
+        place, curve = _fit(margins, scales, right, folds != fold)
+        confidences[folds == fold] = _probabilities(margins[place][folds == fold], curve)
+    _, curve = _fit(margins, scales, right, folds >= 0)
+    return Calibration(curve, reliability(confidences, right))
+
+
+def confidence(scores: Vector, chosen: int, curve: ConfidenceCurve) -> float:
+    """Return the confidence of a hypothesis; that of the only one in its list is 1.
+
+    :param scores: the model scores of the list: (hypotheses,).
+    :param chosen: the index of the hypothesis.
+    """
+    starts = np.array([0, len(scores)])
+    margins = _margins(scores, starts, np.array([chosen]), curve.scale)
+    return float(_probabilities(margins, curve)[0])
+
+
+def reliability(confidences: Vector, right: Mask) -> tuple[ReliabilityRow, ...]:
+    """Return how often sentences of similar confidence are right, in bins of equal size."""
+    order = np.argsort(confidences, kind="stable")
+    return tuple(
+        ReliabilityRow(len(rows), float(confidences[rows].mean()), float(right[rows].mean()))
+        for rows in np.array_split(order, BINS)
+        if len(rows)
+    )
+
+
+def _margins(scores: Vector, starts: Integers, chosen: Integers, scale: float) -> Vector:
+    """Return the logits of the chosen hypotheses' shares, infinite for lists of one: (lists,)."""
+    others = scale * (scores - np.repeat(scores[chosen], np.diff(starts)))
+    others[chosen] = -np.inf
+    return -np.asarray(np.logaddexp.reduceat(others, starts[:-1]))
+
+
+def _probabilities(margins: Vector, curve: ConfidenceCurve) -> NDArray[np.float64]:
+    return np.exp(-np.logaddexp(0.0, -(curve.slope * margins + curve.offset)))
+
+
+def _fit(
+    margins: list[Vector], scales: Vector, right: Mask, used: Mask
+) -> tuple[int, ConfidenceCurve]:
+    """Return the likeliest curve for the lists ``used``, and the index of its scale."""
+    # scipy.optimize, which translation does not need, is slow to import.
+    from scipy.optimize import minimize
+
+    from tuning.pro import logistic_loss
+
+    best, found = np.inf, (0, ConfidenceCurve(float(scales[0])))
+    for place, logits in enumerate(margins):
+        rows = used & np.isfinite(logits)
+        unit = float(logits[rows].std()) if rows.any() else 0.0
+        unit = unit or 1.0
+        columns = np.column_stack([logits[rows] / unit, np.ones(rows.sum())])
+        signed = np.where(right[rows, None], columns, -columns)
+        bounds = [(_LEAST_SLOPE, None), (None, None)]
+        fitted = minimize(
+            logistic_loss, np.ones(2), (signed, _PRIOR), jac=True, method="L-BFGS-B", bounds=bounds
+        )
+        if fitted.fun < best:
+            slope, offset = fitted.x.tolist()
+            best = fitted.fun
+            found = place, ConfidenceCurve(float(scales[place]), slope / unit, offset)
+    return found
