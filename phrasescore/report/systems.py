@@ -325,7 +325,7 @@ def reliability_table(name: str, reports: Mapping[str, TuneReport]) -> Table:
         ),
         "The sentences of the tuning set, in tenths by confidence: the mean confidence, and the "
         f"share of translations with no better one in their lists by sentence {metric}. The "
-        "confidence of each fifth of the sentences is calibrated on the others. "
+        "weights and the curve for each fifth of the sentences are tuned on the others. "
         f"Expected calibration error: {', '.join(errors)}.",
         ("", "", ".1f", ".1f"),
     )

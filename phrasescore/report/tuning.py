@@ -84,7 +84,7 @@ class TuneReport:
     warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
     # Only with a decoder: the curve for the confidence of translations, and its reliability on the
-    # tuning sentences: for each fifth of them, that of a curve for the others.
+    # tuning sentences: each fifth has weights and a curve that were tuned on the others.
     confidence: ConfidenceCurve | None = None
     reliability: tuple[ReliabilityRow, ...] = ()
 

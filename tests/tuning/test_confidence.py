@@ -1,12 +1,17 @@
 """The confidence is the probability that the chosen hypothesis has no better one in its list."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from phrasescore.records import ConfidenceCurve, ReliabilityRow
-from tuning.confidence import calibrate, confidence, reliability
+from tests.random_pools import random_pool
+from tuning.confidence import calibrate, confidence, held_out_scores, reliability
+from tuning.metrics import CorpusBleu
+from tuning.pool import Pool, Vector
+from tuning.settings import TuneSettings
 
 
 def test_the_confidence_is_a_logistic_function_of_the_share() -> None:
@@ -124,6 +129,22 @@ def test_bins_have_equal_sizes_and_keep_equal_confidences_in_order() -> None:
     confidences = np.array([0.9, *[0.5] * 18, 0.1])
     right = np.array([True, *[True, False] * 9, False])
     low, *middle, high = reliability(confidences, right)
-    assert low == ReliabilityRow(2, pytest.approx(0.3), 0.5)  # the last one and the second one
-    assert high == ReliabilityRow(2, pytest.approx(0.7), 0.5)
     assert middle == [ReliabilityRow(2, 0.5, 0.5)] * 8
+    # The last one and the second one; the last but one and the first one.
+    assert [row.confidence for row in (low, high)] == pytest.approx([0.3, 0.7])
+    assert [(row.sentences, row.right) for row in (low, high)] == [(2, 0.5)] * 2
+
+
+def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> None:
+    pool = random_pool(7, num_segments=20)
+    start, weights = np.ones((2, pool.num_features))
+
+    def scores(pool: Pool) -> Vector:
+        return held_out_scores(pool, CorpusBleu(), start, 5 * weights, TuneSettings(), seed=1)
+
+    stats = pool.stats.copy()
+    changed = pool.segments % 5 == 2
+    stats[changed] = stats[changed][::-1]
+    before, after = scores(pool), scores(replace(pool, stats=stats))
+    assert np.array_equal(before[changed], after[changed])
+    assert not np.isclose(before[~changed], after[~changed]).any()

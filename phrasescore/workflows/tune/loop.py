@@ -36,7 +36,7 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
-from tuning.confidence import Calibration, calibrate
+from tuning.confidence import Calibration, calibrate, held_out_scores
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 from tuning.pro import sentence_scores
@@ -378,13 +378,18 @@ class _LoopRun:
         return both, report
 
     def _calibrate(self) -> Calibration:
-        """Return the confidence of the best round's translations; see `tuning.confidence`."""
-        best, reader = self.result.best, self.rounds.reader
+        """Return the confidence of translations, from the best round's lists."""
+        best, metric = self.result.best, self.rounds.reader.metric
         assert best is not None
-        pool = reader.read(str(self.rounds.lists(best.number)), check=False)
-        scores = pool.model_scores(weights_vector(best.weights.lists, pool.labels))
-        chosen = pool.highest(scores) if self.rounds.added else pool.starts[:-1]
-        return calibrate(scores, sentence_scores(reader.metric, pool.stats), pool.starts, chosen)
+        pool = self.rounds.reader.read(str(self.rounds.lists(best.number)), check=False)
+        start, found = (
+            weights_vector(weights, pool.labels)
+            for weights in (self.start.lists, best.weights.lists)
+        )
+        settings = self.optimiser.settings(pool.labels)
+        scores = held_out_scores(pool, metric, start, found, settings, seed=self.settings.seed)
+        gains = sentence_scores(metric, pool.stats)
+        return calibrate(scores, gains, pool.starts, pool.highest(scores))
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""
