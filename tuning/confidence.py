@@ -6,9 +6,12 @@ function of this margin: Platt (1999), Probabilistic Outputs for Support Vector 
 alone is no such probability, whatever its scale.
 
 Weights fit the sentences that they were tuned on better than others. Each fifth of the sentences is
-therefore scored with weights that were tuned on the other sentences.
+therefore scored with weights that were tuned on the other sentences. But their lists were made with
+the tuned weights, which have other margins there: the curve is moved so that the mean confidence
+with the tuned weights is the one that was found.
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -37,17 +40,43 @@ class Calibration(NamedTuple):
     reliability: tuple[ReliabilityRow, ...]
 
 
+def calibrate_weights(
+    pool: Pool,
+    metric: Metric,
+    gains: Statistics,
+    weights: Vector,
+    settings: TuneSettings,
+    *,
+    seed: int,
+) -> Calibration:
+    """Return the curve for the translations that weights tuned on the pool select.
+
+    :param gains: for each hypothesis, such as sentence BLEU.
+    """
+    scores = held_out_scores(pool, metric, weights, settings, seed=seed)
+    curve, rows = calibrate(scores, gains, pool.starts, pool.highest(scores))
+    mean = sum(row.sentences * row.confidence for row in rows) / pool.num_segments
+    scores = pool.model_scores(weights)
+    margins = _margins(scores, pool.starts, pool.highest(scores), curve.scale)
+    return Calibration(_with_mean(curve, margins, mean), rows)
+
+
 def held_out_scores(
-    pool: Pool, metric: Metric, start: Vector, weights: Vector, settings: TuneSettings, *, seed: int
+    pool: Pool, metric: Metric, weights: Vector, settings: TuneSettings, *, seed: int
 ) -> Vector:
     """Return model scores of each fifth of the segments, tuned on the others: (hypotheses,).
 
-    Whatever the method of ``weights``, the weights are tuned by xbleu, the fastest one.
+    Whatever the method of ``weights``, they are tuned by xbleu, the fastest one. It starts from
+    weights with only the signs of ``weights``, and an equal effect of each feature: the start
+    weights of a row of an experiment were tuned on the same sentences.
 
-    :param start: the start weights, which must not have been tuned on the pool: (features,).
     :param weights: the tuned weights, to whose scores the deviation of all scores is scaled.
     """
     tune, unit = load_method("xbleu"), pool.score_deviation(weights)
+    deviations = pool.deviations()
+    kept = (deviations == 0) | [label in settings.fixed for label in pool.labels]
+    even = np.sign(weights) * np.abs(weights * deviations).mean() / np.where(kept, 1.0, deviations)
+    start = np.where(kept, weights, even)
     scores = np.empty(len(pool.stats))
     for fold in range(FOLDS):
         rest = pool.subset(np.flatnonzero(np.arange(pool.num_segments) % FOLDS != fold))
@@ -114,6 +143,20 @@ def _margins(scores: Vector, starts: Integers, chosen: Integers, scale: float) -
 
 def _probabilities(margins: Vector, curve: ConfidenceCurve) -> NDArray[np.float64]:
     return np.exp(-np.logaddexp(0.0, -(curve.slope * margins + curve.offset)))
+
+
+def _with_mean(curve: ConfidenceCurve, margins: Vector, mean: float) -> ConfidenceCurve:
+    """Return the curve, moved so that it has the given mean."""
+    from scipy.optimize import brentq
+
+    bound = 40 + curve.slope * np.abs(margins[np.isfinite(margins)]).max(initial=0.0)
+
+    def difference(offset: float) -> float:
+        return float(_probabilities(margins, replace(curve, offset=offset)).mean()) - mean
+
+    if difference(-bound) >= 0 or difference(bound) <= 0:  # such as lists of one hypothesis
+        return curve
+    return replace(curve, offset=float(brentq(difference, -bound, bound)))
 
 
 def _fit(

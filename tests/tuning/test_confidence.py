@@ -8,9 +8,17 @@ import pytest
 
 from phrasescore.records import ConfidenceCurve, ReliabilityRow
 from tests.random_pools import random_pool
-from tuning.confidence import calibrate, confidence, held_out_scores, reliability
+from tuning.confidence import (
+    calibrate,
+    calibrate_weights,
+    confidence,
+    held_out_scores,
+    reliability,
+)
+from tuning.methods import load_method
 from tuning.metrics import CorpusBleu
 from tuning.pool import Pool, Vector
+from tuning.pro import sentence_scores
 from tuning.settings import TuneSettings
 
 
@@ -137,10 +145,10 @@ def test_bins_have_equal_sizes_and_keep_equal_confidences_in_order() -> None:
 
 def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> None:
     pool = random_pool(7, num_segments=20)
-    start, weights = np.ones((2, pool.num_features))
+    weights = np.ones(pool.num_features)
 
     def scores(pool: Pool) -> Vector:
-        return held_out_scores(pool, CorpusBleu(), start, 5 * weights, TuneSettings(), seed=1)
+        return held_out_scores(pool, CorpusBleu(), weights, TuneSettings(), seed=1)
 
     stats = pool.stats.copy()
     changed = pool.segments % 5 == 2
@@ -148,3 +156,22 @@ def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> Non
     before, after = scores(pool), scores(replace(pool, stats=stats))
     assert np.array_equal(before[changed], after[changed])
     assert not np.isclose(before[~changed], after[~changed]).any()
+
+
+def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen() -> None:
+    # Ten features are noise: tuned weights select better translations of their own sentences.
+    pool = random_pool(3, num_segments=60, quality=(1.0, *[0.0] * 10))
+    metric, settings = CorpusBleu(), TuneSettings()
+    start = np.ones(pool.num_features)
+    weights = load_method("xbleu")(pool, metric, start, settings, seed=1).weights
+    gains = sentence_scores(metric, pool.stats)
+    curve, rows = calibrate_weights(pool, metric, gains, weights, settings, seed=1)
+    scores, best = pool.model_scores(weights), np.maximum.reduceat(gains, pool.starts[:-1])
+    chosen = pool.highest(scores)
+    mean = np.mean([
+        confidence(scores[begin : begin + 15], row - begin, curve)
+        for begin, row in zip(pool.starts[:-1], chosen, strict=True)
+    ])  # fmt: skip
+    found = sum(row.sentences * row.right for row in rows) / 60
+    assert mean == pytest.approx(found, abs=0.03)
+    assert found < (gains[chosen] >= best).mean() - 0.05

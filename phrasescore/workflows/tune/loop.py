@@ -36,7 +36,7 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
-from tuning.confidence import Calibration, calibrate, held_out_scores
+from tuning.confidence import Calibration, calibrate_weights
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 from tuning.pro import sentence_scores
@@ -382,14 +382,10 @@ class _LoopRun:
         best, metric = self.result.best, self.rounds.reader.metric
         assert best is not None
         pool = self.rounds.reader.read(str(self.rounds.lists(best.number)), check=False)
-        start, found = (
-            weights_vector(weights, pool.labels)
-            for weights in (self.start.lists, best.weights.lists)
-        )
+        weights = weights_vector(best.weights.lists, pool.labels)
         settings = self.optimiser.settings(pool.labels)
-        scores = held_out_scores(pool, metric, start, found, settings, seed=self.settings.seed)
         gains = sentence_scores(metric, pool.stats)
-        return calibrate(scores, gains, pool.starts, pool.highest(scores))
+        return calibrate_weights(pool, metric, gains, weights, settings, seed=self.settings.seed)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

@@ -72,7 +72,7 @@ def test_the_confidence_of_a_translation_is_that_of_its_list_in_tuning(embedded:
     expected = []
     for found in read_nbest(f"work/run{best.round}.rescored.gz"):
         scores = curve.scale * score(found)
-        first, *others = np.exp(np.sort(scores - scores.max()))[::-1]
+        first, *others = np.exp(np.sort(scores - scores.max()))[::-1].tolist()
         rest = (sum(others) / first) ** curve.slope * math.exp(-curve.offset)
         expected.append(1 / (1 + rest))
     (embedded / "system.toml").write_text(
@@ -81,9 +81,9 @@ def test_the_confidence_of_a_translation_is_that_of_its_list_in_tuning(embedded:
         '[[rescore]]\nlexicon = "lex"\n'
     )
     result = succeeded(run("translate", "system.toml", "source", "--confidence", "--workers", "1"))
-    found = [float(line.split("\t")[1]) for line in result.stdout.splitlines()]
-    assert found == pytest.approx(expected, abs=1e-4)
-    assert len({*found}) > 2
+    shown = [float(line.split("\t")[1]) for line in result.stdout.splitlines()]
+    assert shown == pytest.approx(expected, abs=1e-4)
+    assert len({*shown}) > 2
 
 
 def test_tables_and_networks_are_loaded_once(
