@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, DataError, shown_path
+from phrasescore.io.languages import language_code
 from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
@@ -54,10 +55,11 @@ class TextSettings:
     """
 
     characters: bool = False  # whether the tokens are characters; see `phrasescore.io.characters`
-    tokenize: str = ""  # the languages of source and target for sacremoses, "fr en"; empty for none
+    tokenize: str = ""  # the languages of source and target, "fr en"; empty for none
     lowercase: bool = False
-    truecase_source: str = ""  # paths of sacremoses' truecasing models; empty for none
+    truecase_source: str = ""  # paths of Moses' truecasing models; empty for none
     truecase_target: str = ""
+    keeps_known_case: bool = False  # as truecase.perl; up to version 0.3, `build` did not
 
     def lines(self) -> list[str]:
         """Return the comments that record the settings; defaults need none."""
@@ -67,9 +69,14 @@ class TextSettings:
             if value
         ]
 
+    def languages(self) -> list[str | None]:
+        """Return the codes of the languages of source and target; None without a tokeniser."""
+        return [language_code(each) for each in (self.tokenize or " ").split(" ")]
+
     def problem(self) -> str | None:
         """Return why the settings are invalid, or None."""
-        if self.tokenize and not re.fullmatch("[a-z]{2,3} [a-z]{2,3}", self.tokenize):
+        languages = self.languages()
+        if len(languages) != 2 or (self.tokenize and None in languages):
             wanted = "expected the languages of source and target in tokenize, such as 'fr en'"
             return f"{wanted}; found {shorten(self.tokenize)}"
         if self.lowercase and (self.truecase_source or self.truecase_target):

@@ -29,7 +29,7 @@ from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
-from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
+from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
 
@@ -44,8 +44,9 @@ class SystemFigures:
 
     path: str  # or the name of sentences from Python
     empty_lines: int
-    multi_bleu: BleuScore | None
+    multi_bleu: BleuScore
     scores: tuple[Score, ...]
+    prints_multi_bleu: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Evaluation:
 
     def _parts(self) -> Iterator[list[str]]:
         for system in self.systems:
-            lines = [] if system.multi_bleu is None else [str(system.multi_bleu)]
+            lines = [str(system.multi_bleu)] * system.prints_multi_bleu
             lines += [figures.line for figures in system.scores]
             yield lines if len(self.systems) == 1 else [system.path, *(f"  {x}" for x in lines)]
         if self.test is not None:
@@ -153,9 +154,11 @@ class Evaluation:
 
 
 def _system_json(system: SystemFigures) -> dict[str, Any]:
-    report: dict[str, Any] = {"path": system.path, "empty_lines": system.empty_lines}
-    if system.multi_bleu is not None:
-        report["multi-bleu"] = _bleu_json(system.multi_bleu)
+    report: dict[str, Any] = {
+        "path": system.path,
+        "empty_lines": system.empty_lines,
+        "multi-bleu": _bleu_json(system.multi_bleu),
+    }
     for figures in system.scores:
         values = figures._asdict()
         report[values.pop("metric")] = values
@@ -251,7 +254,15 @@ def evaluate(
         [read_text(text, name) for name, text in reference_texts],
         None if source is None else read_text(source, "source", is_source=True),
     )
-    warn_of_texts([system.text for system in comparison.systems], comparison.references)
+    systems = [system.text for system in comparison.systems]
+    warn_of_texts(systems, comparison.references)
+    if is_grouped or lists is not None or not set(metrics) <= {"chrf", "chrf++"}:
+        warn_of_tokenization(
+            [*systems, *comparison.references],
+            tokenized=lists,
+            is_bleu_split="bleu" in metrics and settings.tokenize == "none",
+            is_split=is_grouped or "multi-bleu" in metrics,
+        )
     built = [
         comparison.build_metric(name, settings.tokenize, plugin)
         for name, plugin in plugins.items()
@@ -272,8 +283,9 @@ def evaluate(
             SystemFigures(
                 system.name,
                 system.text.num_empty,
-                multi_bleu if "multi-bleu" in metrics else None,
+                multi_bleu,
                 tuple(Score.of(metric, system.text.texts) for metric in built),
+                "multi-bleu" in metrics,
             )
             for system, multi_bleu in zip(comparison.systems, comparison.multi_bleu(), strict=True)
         ),

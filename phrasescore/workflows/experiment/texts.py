@@ -53,10 +53,14 @@ class SystemText:
 
     def _sentences(self, side: int, path: Path) -> Iterator[Sequence[str]]:
         settings, side = self.settings, min(side, 1)
-        language = settings.tokenize.split(" ")[side] if settings.tokenize else None
         model = (settings.truecase_source, settings.truecase_target)[side]
-        truecaser = str(self.folder / model) if model else None
-        rules = LineRules(str(path), language, settings.lowercase, truecaser).load()
+        rules = LineRules(
+            str(path),
+            settings.languages()[side],
+            settings.lowercase,
+            str(self.folder / model) if model else None,
+            not settings.keeps_known_case,
+        ).load()
         prepare = rules if self._is_changed() else lambda *line: decode(str(path), *line)
         for number, line in enumerate(read_lines(str(path)), start=1):
             yield split_words(prepare(number, line).removesuffix("\r"))
