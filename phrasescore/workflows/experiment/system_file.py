@@ -13,18 +13,17 @@ from phrasescore.workflows.experiment.rows import Preparation, Run
 
 def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
     """Write the system's file beside the translations of a row, which has been tuned."""
-    scale = read_tune_report(run.report).confidence_scale
     name = run.system.name.replace("\r", " ")
     config = Path(wanted.path).name
     lines = [
         f"# Row {name} of {config}, seed {run.seed}; docs/translate.md has all keys.",
-        *_settings(run, planner, wanted, 1.0 if scale is None else scale),
+        *_settings(run, planner, wanted),
     ]
     with open_output(str(run.system_file)) as stream:
         stream.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) -> Iterator[str]:
+def _settings(run: Run, planner: Preparation, wanted: Experiment) -> Iterator[str]:
     engine, row = wanted.engine, run.system
 
     def named(given: Path) -> str:
@@ -36,7 +35,9 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
     yield f"moses_ini = {path(run.ini)}"
     yield f"weights = {path(run.weights)}"
     yield f"nbest_size = {row.nbest_size or engine.nbest_size}"
-    yield f"confidence_scale = {scale!r}  # calibrated on dev"
+    if (curve := read_tune_report(run.report).confidence) is not None:
+        values = ", ".join(f"{key} = {value!r}" for key, value in asdict(curve).items())
+        yield f"confidence = {{ {values} }}  # calibrated on dev"
     searching = row.search if engine.decoder == "embedded" else ()
     if engine.decoder == "moses" and engine.moses_bin is not None:
         yield 'decoder = "moses"'

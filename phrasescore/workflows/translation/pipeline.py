@@ -30,7 +30,7 @@ from phrasescore.workflows.translation.sentences import (
 )
 from phrasescore.workflows.translation.system import TranslationSystem
 from phrasescore.workflows.translation.text import SystemSentence
-from tuning.choices import posterior
+from tuning.confidence import confidence
 
 _LIST = "the n-best list"
 
@@ -182,8 +182,6 @@ class SystemPipeline:
             found, scores = self._rescore(found, task.sentence)
             order = (-scores).argsort(kind="stable").tolist()
             best = found.hypothesis(order[0]).strip(b" ").decode()
-        # The scale is for lists of this size.
-        shares = posterior(scores[: self._system.nbest_size], self._system.confidence_scale)
         nbest = b"".join(sorted_lines(found, scores).splitlines(True)[: task.nbest])
         shown = order[: max(1, task.nbest)] if task.explain else []
         own = None if self._scorer is not None else searched
@@ -191,8 +189,10 @@ class SystemPipeline:
             self._explain(found, index, float(scores[index]), task, own) for index in shown
         )
         attention = self._attend(task, explained) if task.attention else ()
-        confidence = float(shares[order[0]])
-        return SystemOutput(best, confidence, nbest, explained, decoded.counts, attention)
+        # The curve is for lists of this size.
+        listed = scores[: self._system.nbest_size]
+        sure = confidence(listed, order[0], self._system.confidence)
+        return SystemOutput(best, sure, nbest, explained, decoded.counts, attention)
 
     def _request(self, task: SystemTask) -> NbestRequest | None:
         """Return which list of the search is needed, or None if only the best translation is."""

@@ -37,7 +37,7 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
-from tuning.choices import calibrated_scale
+from tuning.confidence import Calibration, calibrate_weights
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 from tuning.pro import sentence_scores
@@ -359,6 +359,7 @@ class _LoopRun:
         ]
         start = weights_vector(first.weights.search, pool.labels)
         rows = outcome.feature_rows(pool, start, found, search if added else None)
+        calibration = self._calibrate()
         report = TuneReport(
             self.settings.method,
             metric.name,
@@ -381,17 +382,20 @@ class _LoopRun:
             warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
-            confidence_scale=self._confidence_scale(),
+            confidence=calibration.curve,
+            reliability=calibration.reliability,
         )
         return both, report
 
-    def _confidence_scale(self) -> float:
-        """Return the scale that makes posteriors of the best round's lists true on average."""
-        best, reader = self.result.best, self.rounds.reader
+    def _calibrate(self) -> Calibration:
+        """Return the confidence of translations, from the best round's lists."""
+        best, metric = self.result.best, self.rounds.reader.metric
         assert best is not None
-        pool = reader.read(str(self.rounds.lists(best.number)), check=False)
-        scores = pool.model_scores(weights_vector(best.weights.lists, pool.labels))
-        return calibrated_scale(scores, sentence_scores(reader.metric, pool.stats), pool.starts)
+        pool = self.rounds.reader.read(str(self.rounds.lists(best.number)), check=False)
+        weights = weights_vector(best.weights.lists, pool.labels)
+        settings = self.optimiser.settings(pool.labels)
+        gains = sentence_scores(metric, pool.stats)
+        return calibrate_weights(pool, metric, gains, weights, settings, seed=self.settings.seed)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

@@ -42,11 +42,12 @@ CSLM0= 0.5
 Attention0= 3
 UnknownWords0= -0.5
 """
-SYSTEM = """\
+CONFIDENCE = "confidence = { scale = 0.5, slope = 2.0, offset = 1.0 }"
+SYSTEM = f"""\
 moses_ini = "moses.ini"
 weights = "weights"
 nbest_size = 9
-confidence_scale = 0.5
+{CONFIDENCE}
 search_models = ["cslm"]
 [search]
 stack = 30
@@ -214,16 +215,28 @@ def test_the_sentences_before_a_wrong_line_of_a_stream_are_translated(folder: Pa
     check_refusal(run("translate", "plain.toml", "wrong", "--workers", "1"), "wrong:3: expected")
 
 
-@pytest.mark.usefixtures("folder")
-def test_the_confidence_is_the_posterior_of_the_list() -> None:
+@pytest.mark.parametrize(
+    ("given", "slope", "offset"),
+    [(CONFIDENCE, 2.0, 1.0), ("confidence_scale = 0.5", 1.0, 0.0)],
+    ids=["calibrated", "of 0.3"],
+)
+def test_the_confidence_is_a_curve_over_the_share_of_the_list(
+    folder: Path, given: str, slope: float, offset: float
+) -> None:
+    (folder / "system.toml").write_text(SYSTEM.replace(CONFIDENCE, given))
     options = ("--workers", "1", "--confidence", "--nbest", "lists", "9")
     result = succeeded(run("translate", "system.toml", "source", *options))
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     assert [text for text, _ in lines] == three_commands().decode().splitlines()
     for (_, confidence), found in zip(lines, read_nbest("lists"), strict=True):
         totals = [found.total(place) for place in range(found.num_lines)]
-        shares = [math.exp(0.5 * total) for total in totals]
-        assert float(confidence) == pytest.approx(shares[0] / sum(shares), abs=1e-4)
+        first, *others = [math.exp(0.5 * total) for total in totals]
+        # 1 / (1 + exp(-(slope * logit + offset))), where the share is first / (first + others)
+        rest = (sum(others) / first) ** slope * math.exp(-offset)
+        assert float(confidence) == pytest.approx(1 / (1 + rest), abs=1e-4)
+    # A stream has lists of one sentence at a time.
+    streamed = run("translate", "system.toml", "--workers", "1", "--confidence", stdin=TEXT)
+    assert streamed.stdout == result.stdout
 
 
 def test_the_contributions_of_the_features_are_explained(folder: Path) -> None:
@@ -432,7 +445,8 @@ def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: st
             'feature = "length"',
             "rescore: feature 'length': expected one of",
         ),
-        ("confidence_scale = 0.5", 'decoder = "moses"', "moses_bin: must be given with decoder"),
+        (CONFIDENCE, 'decoder = "moses"', "moses_bin: must be given with decoder"),
+        ("slope = 2.0", "slope = 0", "system.toml: [confidence] slope: must be more than 0"),
         ("[search]", '[text]\ntokenize = "fr"\n[search]', "expected the languages of source and"),
         ("[search]", '[text]\ntruecase_source = "no"\n[search]', "no: system.toml names it"),
     ],

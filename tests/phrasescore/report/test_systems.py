@@ -1,17 +1,20 @@
 """The section of results: its table, figure and sentence; groups of sentences, and weights."""
 
 import math
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison, SystemScore
 from phrasescore.evaluation.sentences import Sentences
+from phrasescore.records import ReliabilityRow
 from phrasescore.report.blocks import Intervals, Lines, Table
 from phrasescore.report.systems import (
     Results,
     TextResults,
     groups_section,
+    reliability_table,
     results_section,
     steps_section,
     text_results,
@@ -277,6 +280,19 @@ def test_weights_of_systems_stand_side_by_side() -> None:
         ("Attention0_0", None, None, 0.2, None),
         ("TM0_4", None, None, None, 0.1),
     )
+
+
+def test_reliability_is_a_row_for_each_tenth_of_the_sentences() -> None:
+    rows = [
+        {"sentences": 3, "confidence": 0.25, "right": 0.5},
+        {"sentences": 1, "confidence": 0.75, "right": 0.5},
+    ]
+    bins = msgspec.convert(rows, tuple[ReliabilityRow, ...])
+    report = replace(tuned({"name": "LM0_0", "start": 0, "weight": 1}), reliability=bins)
+    table = reliability_table("reliability", {"base": report})
+    assert table.rows == (("base", 3, 25.0, 50.0), ("base", 1, 75.0, 50.0))
+    assert "Expected calibration error: base 0.250." in table.caption
+    assert "expected calibration error: 0.250" in report.to_text()
 
 
 def test_steps_are_folded() -> None:

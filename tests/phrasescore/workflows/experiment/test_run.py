@@ -11,9 +11,11 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
+from phrasescore.records import ConfidenceCurve
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.table import measure, steps_toml, to_text, to_toml
 from phrasescore.workflows.report.experiment_folder import StepRecord
+from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,
@@ -214,6 +216,19 @@ def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> Non
     links = {name: link for name, _, link in report["facts"]}
     assert links["translations"] == "../systems/%2BRNN/seed1/news.out"
     assert links["references"] == "../../test.fr"
+
+
+def test_the_confidence_that_was_calibrated_is_in_the_system_and_on_the_page(
+    doubles: Path,
+) -> None:
+    succeeded(experiment())
+    system = read_system(doubles / "out" / "systems" / "+RNN" / "seed1" / "system.toml")
+    assert system.confidence == ConfidenceCurve(0.5, 1e-6, -2.0)
+    report = json.loads((doubles / "out" / "report" / "report.json").read_text("utf-8"))
+    blocks = {each["name"]: each for section in report["sections"] for each in section["blocks"]}
+    assert blocks["reliability"]["rows"] == [
+        ["Baseline", 2, 25.0, 50.0], ["+RNN", 2, 25.0, 50.0],
+    ]  # fmt: skip
 
 
 def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:

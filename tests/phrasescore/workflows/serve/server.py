@@ -22,7 +22,12 @@ from tests.random_networks import RandomNetwork
 PLAIN = 'moses_ini = "moses.ini"\n'
 # The weights of INI, so that a score without the network's is the search's.
 WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nAttention0= 2\n"
-SYSTEM = f'{PLAIN}weights = "weights"\nnbest_size = 9\n[[rescore]]\nmodel = "attention"\n'
+SYSTEM = f"""{PLAIN}weights = "weights"
+nbest_size = 9
+confidence = {{ scale = 0.5, slope = 2.0, offset = 1.0 }}
+[[rescore]]
+model = "attention"
+"""
 TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
 
 
