@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from phrasescore.errors import ConfigError, DataError, shown_path
+from phrasescore.io.languages import language_code
 from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
@@ -59,10 +60,11 @@ class TextSettings:
     """
 
     characters: bool = False  # whether the tokens are characters; see `phrasescore.io.characters`
-    tokenize: str = ""  # the languages of source and target for sacremoses, "fr en"; empty for none
+    tokenize: str = ""  # the languages of source and target, "fr en"; empty for none
     lowercase: bool = False
-    truecase_source: str = ""  # paths of sacremoses' truecasing models; empty for none
+    truecase_source: str = ""  # paths of Moses' truecasing models; empty for none
     truecase_target: str = ""
+    keeps_known_case: bool = False  # as truecase.perl; up to version 0.3, `build` did not
 
     def lines(self) -> list[str]:
         """Return the comments that record the settings; defaults need none."""
@@ -72,9 +74,14 @@ class TextSettings:
             if value
         ]
 
+    def languages(self) -> list[str | None]:
+        """Return the codes of the languages of source and target; None without a tokeniser."""
+        return [language_code(each) for each in (self.tokenize or " ").split(" ")]
+
     def problem(self) -> str | None:
         """Return why the settings are invalid, or None."""
-        if self.tokenize and not re.fullmatch("[a-z]{2,3} [a-z]{2,3}", self.tokenize):
+        languages = self.languages()
+        if len(languages) != 2 or (self.tokenize and None in languages):
             wanted = "expected the languages of source and target in tokenize, such as 'fr en'"
             return f"{wanted}; found {shorten(self.tokenize)}"
         if self.lowercase and (self.truecase_source or self.truecase_target):
@@ -162,10 +169,11 @@ class IniText:
         if named := self.weight_file():
             self.set_weight_file(rename(named[1]))
         settings = self.text_settings()
-        models = {key: getattr(settings, key) for key in ("truecase_source", "truecase_target")}
-        if any(models.values()):
-            paths = {key: path and rename(path) for key, path in models.items()}
-            self.set_text_settings(replace(settings, **paths))
+        models = settings.truecase_source, settings.truecase_target
+        if any(models):
+            source, target = (path and rename(path) for path in models)
+            changed = replace(settings, truecase_source=source, truecase_target=target)
+            self.set_text_settings(changed)
         self.features = self.read_features()
 
     def move(self, folder: str | os.PathLike[str]) -> None:

@@ -106,7 +106,7 @@ class MosesIni(IniText):
         return self._is_file(table, path) or names[0] == names[1]
 
     def _is_file(self, table: PhraseTableFeature, path: str) -> bool:
-        return bool(table.path) and same_file(self.resolve(table.path), path)
+        return table.path is not None and same_file(self.resolve(table.path), path)
 
     def add_scores(
         self,

@@ -19,8 +19,8 @@ PairedTestName = Literal["approximate", "bootstrap"]
 ReportFormat = Literal["text", "json"]
 SideName = Literal["source", "reference"]
 ModelFormat = Literal["nplm"]
-# sacrebleu's tokenizers that need no other package and no download.
-Tokenizer = Literal["none", "13a", "intl", "char", "zh"]
+# sacrebleu's tokenizers; the model of flores200 is downloaded.
+Tokenizer = Literal["none", "13a", "intl", "char", "zh", "flores200"]
 # The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.
 ConfidenceName = Literal["forward", "both", "penalized", "penalized-released"]
 SegmentationName = Literal["best", "none", "random", "random-confidence"]

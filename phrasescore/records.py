@@ -3,7 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
+
+import msgspec
 
 from phrasescore.arguments import check_sequences
 from phrasescore.errors import ArgumentError
@@ -282,3 +284,25 @@ class WeightPair(NamedTuple):
 
     search: Weights
     lists: Weights
+
+
+@dataclass(frozen=True, slots=True)
+class ConfidenceCurve:
+    """A logistic function of a hypothesis's share in softmax(scale * score) over its list.
+
+    The confidence is 1 / (1 + exp(-(slope * logit(share) + offset))). With the default values it is
+    the share itself.
+    """
+
+    scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    slope: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ReliabilityRow:
+    """How often the translations of sentences with similar confidences are right."""
+
+    sentences: int
+    confidence: float  # the mean, 0 to 1
+    right: float  # the share of translations with no better one in their lists, 0 to 1

@@ -49,10 +49,29 @@ rue ||| street ||| 1 0.125 ||| 0-0 ||| 3 3 3 ||| |||
 
 
 def pytest_configure() -> None:
+    if pretended := os.environ.get("PRETENDED_PROCESSOR"):
+        _pretend(pretended)
     if "PYTEST_XDIST_WORKER" in os.environ:  # this is a worker, or what one has started
         from tests.compile_once import share_compiled_functions
 
         share_compiled_functions()
+
+
+def _pretend(processor: str) -> None:
+    """Let torch report the instructions of another processor, as CONTRIBUTING.md describes.
+
+    Only AMX is added, for which we have no code of our own: torch asks the processor itself.
+    """
+    import torch
+
+    lacking = {"amx": (), "avx512": ("amx",), "avx2": ("amx", "avx512", "avx_vnni")}[processor]
+    found = torch.cpu.get_capabilities()
+    units = {name: value and not name.startswith(lacking) for name, value in found.items()}
+    if processor == "amx":
+        units |= dict.fromkeys(("amx_tile", "amx_bf16", "amx_int8"), True)
+    torch.cpu.get_capabilities = lambda: units  # type: ignore[assignment]
+    if processor == "avx2":
+        torch.backends.cpu.get_cpu_capability = lambda: "AVX2"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -42,6 +42,7 @@ TRAINING = (
     "--set=model.dropout=0",
     "--threads=1",
 )
+FLOAT32 = "--set=training.precision=float32"  # auto depends on the processor
 UPDATES = "--updates=5"
 WORDS = {
     "en": ["the", "house", "street", "is", "blue", "red", "!", "x"],
@@ -83,7 +84,7 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     lines = (folder / "nbest").read_text().splitlines()[:55]
     (folder / "nbest.aligned").write_text("".join(f"{line} ||| 0-0\n" for line in lines))
     for kind in KINDS:
-        train(kind, folder, folder / kind, UPDATES, "--device=cpu")
+        train(kind, folder, folder / kind, UPDATES, "--device=cpu", FLOAT32)
     return folder
 
 

@@ -13,6 +13,7 @@ import pytest
 
 import phrasescore
 from phrasescore.cli import VERBS, main
+from phrasescore.settings.kinds import KINDS
 from tests.command_line import run
 from tests.forked import Forked, run_script
 
@@ -121,6 +122,32 @@ def test_the_readme_is_short() -> None:
     assert [line for line in readme.splitlines() if len(line) > 100] == []
 
 
+_NUMBER = re.compile(r"(?<![\w.,])[+-]?\d[\d,]*(?:\.\d+)?(?![\w.]*\d)")
+_NOT_MEASURED = {"3.11"}  # Python's version
+
+
+def test_every_figure_of_readme_is_one_of_the_results() -> None:
+    readme = README.read_text(encoding="utf-8")
+    results = (DOCS / "results.md").read_text(encoding="utf-8")
+    (demo,) = re.findall("^```\n( +dev .*?)^```$", readme, re.DOTALL | re.M)
+    assert demo in (DOCS / "experiment.md").read_text(encoding="utf-8")
+    text = re.sub(r"\]\([^)]*\)", "]", _without_code(README))
+    known = set(_NUMBER.findall(results))
+    assert set(_NUMBER.findall(text)) - known - _NOT_MEASURED == set()
+    # Each row of "Which network for how much data": the minutes and the gain of one feature.
+    section = readme.partition("## Which network")[2].partition("\n## ")[0]
+    rows = [_cells(line)[2:] for line in section.splitlines() if re.match(r"\|.*\d \|$", line)]
+    measured = results.partition("## Which feature")[2].partition("\n## ")[0]
+    gains = [_cells(line)[2:] for line in measured.splitlines() if line.startswith("|")]
+    assert len(rows) == 5
+    assert [row for row in rows if row not in gains] == []
+
+
+def _cells(line: str) -> list[str]:
+    """Return the cells of a row of a table, without bold marks and p-values."""
+    return [re.sub(r"\*| \(p .*", "", cell).strip() for cell in line.strip("|").split("|")]
+
+
 def test_the_docs_are_short() -> None:
     assert sum(len(page.read_text(encoding="utf-8").split()) for page in PAGES) <= 37_850
 
@@ -187,6 +214,14 @@ def test_every_option_that_a_page_explains_is_there(verb: str) -> None:
     text = re.sub("## In place of mert-moses.pl.*?\n## ", "", text, flags=re.DOTALL)  # its options
     named = set(re.findall(r"`(--[a-z][\w-]*)", text))
     assert named - known - {"--paired-ar"} == set()  # sacrebleu's
+
+
+def test_every_kind_of_network_is_named_where_all_are() -> None:
+    features = (DOCS / "features.md").read_text(encoding="utf-8")
+    generate = (DOCS / "generate.md").read_text(encoding="utf-8").partition("\n## ")[0]
+    for name, kind in KINDS.items():
+        assert f"`{kind.feature}0`" in features
+        assert kind.is_feed_forward or f"`{name}`" in generate
 
 
 LIBRARY = DOCS / "library.md"

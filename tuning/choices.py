@@ -31,7 +31,6 @@ _Matches = NDArray[np.float32]
 
 MAX_ROUNDS = 100  # rounds of a climb, more than were ever needed; each round raises BLEU
 MAX_EVIDENCE = 1000  # sentences used as evidence, the most likely ones; Moses: 200 (-mbr-size)
-_LOG_SCALES = (-12.0, 12.0)  # the limits of the logarithm of a calibrated scale
 _ROWS = 256  # number of sentences whose gains are computed at a time
 
 
@@ -88,35 +87,6 @@ def posterior(scores: Statistics, scale: float) -> Statistics:
     """
     weights = np.exp(scale * (scores - scores.max()))
     return np.asarray(weights / weights.sum())
-
-
-def calibrated_scale(scores: Statistics, gains: Statistics, starts: Integers) -> float:
-    """Return the scale for `posterior` with which it predicts the best hypotheses most likely.
-
-    The scale maximises the likelihood of choosing one of the hypotheses with the highest gain in
-    each list, as temperature scaling does for classes (Guo et al., 2017). It is 1 if no list has
-    hypotheses with different gains.
-
-    :param scores: model scores, natural logarithms up to a constant: (hypotheses,).
-    :param gains: for each hypothesis, such as sentence BLEU.
-    :param starts: where each list begins, and the end of the last one: (lists + 1,).
-    """
-    owners = np.repeat(np.arange(len(starts) - 1), np.diff(starts))
-    is_best = gains == np.maximum.reduceat(gains, starts[:-1])[owners]
-    scores = scores - np.maximum.reduceat(scores, starts[:-1])[owners]
-    if is_best.all() or not scores.any():
-        return 1.0
-
-    def loss(log_scale: float) -> float:
-        shares = np.exp(np.exp(log_scale) * scores)
-        right = np.add.reduceat(np.where(is_best, shares, 0.0), starts[:-1])
-        shares = right / np.add.reduceat(shares, starts[:-1])
-        return -float(np.log(np.maximum(shares, np.finfo(np.float64).tiny)).sum())
-
-    from scipy.optimize import minimize_scalar  # slow to import, as scipy.sparse is
-
-    found = minimize_scalar(loss, bounds=_LOG_SCALES, method="bounded")
-    return float(np.exp(found.x))
 
 
 def expected_gains(

@@ -1,13 +1,14 @@
 """The tuning loop: decode, pool and optimise until the weights no longer improve.
 
-It follows mert-moses.pl, with five differences:
+It follows mert-moses.pl, with six differences:
 
 - The result is the best set of weights used for decoding, not the last one.
 - Optimisation starts from the best weights so far, on the pool of all rounds.
 - A stopped run can be resumed: it replays the decisions of earlier rounds and reads their lists.
-- Steps are bounded. New weights are tried on a sample of the sentences. If the score drops too
-  much, a shorter step is tried. If a round is much worse in spite of this, its lists are not
-  pooled.
+- The decoder's new features do not start at 0. A few start weights are tried on a sample of the
+  sentences, and the best one is taken.
+- Steps are bounded. New weights are tried on the sample, too. If the score drops too much, a
+  shorter step is tried. If a round is much worse in spite of this, its lists are not pooled.
 - Features that are added to the lists, and that the decoder does not know, are tuned separately.
   The *search* weights are used for decoding. They are tuned on the pool with only the decoder's
   features, to produce good lists. (The list weights without the added features would be unbalanced
@@ -35,9 +36,12 @@ from tuning.pool import Pool, Vector, named_weights, union, weights_between, wei
 SMALLEST_GAIN = 1e-4  # the minimum gain on the pool that justifies another round: 0.01 BLEU
 # The maximum acceptable losses in a trial and in a round: 2 and 3 BLEU.
 TRIAL_LOSS, ROUND_LOSS = 0.02, 0.03
-# The number of sentences in a trial, and the fractions of a step to try in turn.
+# The largest number of sentences in a trial, and the fractions of a step to try in turn.
 TRIAL_SIZE = 100
 STEPS = (1.0, 0.5, 0.25, 0.125, 0.0625)
+# The start weights of a new feature that are tried in addition to 0. They are shares of the weight
+# that gives it the influence of the most influential feature: weight times standard deviation.
+START_SHARES = (0.1, 0.3, 1.0)
 TOO_FAR = "the weights that are better on the lists lose too much in decoding, at every step size"
 
 
@@ -129,6 +133,41 @@ class TuningLoop:
 
     def __post_init__(self) -> None:
         self.result = LoopResult(next_weights=self.start.search)
+
+    def choose_start(self, new: Sequence[str], num_segments: int) -> None:
+        """Choose start weights for new features, one after another, before the first round.
+
+        The weight with which the decoder's output of a sample of sentences scores highest is
+        chosen, on ties the smallest. All other weights remain as they are.
+
+        :param new: names of features of the decoder whose weights are 0.
+        :param num_segments: the number of segments in a round.
+        """
+        weights, segments = self.start.search, _sample(num_segments)
+        lists = self.decode(1, weights, segments)
+        best = self._total(lists, lists.starts[:-1])
+        for name, full in _equal_influence(lists, weights).items():
+            if name not in new or not any(full):
+                continue
+            scores = {(0.0,) * len(full): best}
+            for share in START_SHARES:
+                # Two digits, so that messages show the exact weight.
+                values = tuple(float(f"{share * weight:.2g}") for weight in full)
+                tried = self.decode(1, {**weights, name: values}, segments)
+                scores[values] = self._total(tried, tried.starts[:-1])
+            chosen = max(scores, key=scores.__getitem__)
+            weights, best = {**weights, name: chosen}, scores[chosen]
+            others = (
+                f", with {_numbers(values)}: {100 * score:.2f}"
+                for values, score in scores.items()
+                if values != chosen
+            )
+            self.report(
+                f"start weight of {name}: {_numbers(chosen)} ({self.metric.name} of "
+                f"{len(segments)} sentences {100 * best:.2f}{''.join(others)})"
+            )
+        self.start = self.start._replace(search=weights)
+        self._change(next_weights=weights)
 
     def run(
         self,
@@ -260,10 +299,9 @@ class TuningLoop:
         best, lists = self.result.best, self._best_lists
         assert best is not None
         assert lists is not None
-        distance = lists.num_segments // TRIAL_SIZE
-        if distance < 2:
+        if lists.num_segments < 2 * TRIAL_SIZE:
             return True  # a trial would take as long as a round
-        segments = range(0, lists.num_segments, distance)
+        segments = _sample(lists.num_segments)
         chosen = self._chosen(lists, best.weights.lists)[segments]
         before = self._total(lists, chosen)
         number = len(self.result.rounds) + 1
@@ -295,6 +333,28 @@ class TuningLoop:
     def _best_of(self, known: Sequence[Weights], pool: Pool) -> Vector:
         vectors = [weights_vector(weights, pool.labels) for weights in known[::-1]]
         return max(vectors, key=lambda weights: pool.score(self.metric, weights))
+
+
+def _sample(num_segments: int) -> list[int]:
+    """Return the segments of a trial, spread over all segments."""
+    size = min(num_segments, TRIAL_SIZE)
+    return [place * num_segments // size for place in range(size)]
+
+
+def _equal_influence(lists: Pool, weights: Weights) -> Weights:
+    """Return each feature's weights with the influence of the feature that has most.
+
+    The influence is the absolute weight times the standard deviation; a constant feature gets 0.
+    """
+    deviations = lists.deviations()
+    most = np.abs(weights_vector(weights, lists.labels) * deviations).max(initial=0.0)
+    equal = np.zeros_like(deviations)
+    np.divide(most, deviations, out=equal, where=deviations > 0)
+    return named_weights(equal, lists.labels)
+
+
+def _numbers(values: Sequence[float]) -> str:
+    return " ".join(f"{value:g}" for value in values)
 
 
 def _rounds(number: int) -> str:

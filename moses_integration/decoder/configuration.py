@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
-from moses_integration.ini_text import TRUE_VALUES, BINARY_ENDINGS, IniFeature, IniLine
+from moses_integration.ini_text import BINARY_ENDINGS, TRUE_VALUES, IniFeature, IniLine
 from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path

@@ -173,7 +173,7 @@ def translate_with_moses(
 
     :param sentences: words, or the characters of a system of characters, which gives words.
     """
-    command = [binary, "-threads", str(threads)]
+    command = ["-threads", str(threads)]
     command += [word for name, value in limits.items() for word in (f"-{name}", value)]
     if weights:
         command += ["-weight-overwrite", ini.weight_overwrite(weights)]
@@ -188,7 +188,7 @@ def translate_with_moses(
             command += ["-include-segmentation-in-n-best"] if request.segmentation else []
         _write_text(source, sentences)
         with _for_moses(ini) as path:
-            _run([*command, "-f", path], source, translations, log, keeps_log=False)
+            _run([binary, "-f", path, *command], source, translations, log, keeps_log=False)
         lines = [line.strip(b" ") for line in read_lines(translations)]
         characters = ini.text_settings().characters
         if characters:

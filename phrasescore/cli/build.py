@@ -58,7 +58,7 @@ def _numbers(_ctx: click.Context, _param: click.Parameter, value: str | None) ->
         raise click.BadParameter(problem) from None
 
 
-@options.verb("Estimate an n-gram language model", "build-lm train.en -o lm.en.arpa.gz")
+@options.verb("Estimate an n-gram language model", "build-lm train.fr -o lm.fr.arpa.gz")
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @options.of(
     Estimating, prune={"type": str, "multiple": False, "default": None, "callback": _numbers}

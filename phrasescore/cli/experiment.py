@@ -7,10 +7,11 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
-from phrasescore.cli.messages import print_text
+from phrasescore.cli.messages import print_text, say
 from phrasescore.cli.options import heading
 from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
+from phrasescore.signals import EndedBySignal
 
 _OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
@@ -29,6 +30,11 @@ _text = partial(options.file, nargs=2, required=True)
     required=True,
 )
 @heading("Long runs")
+@options.flag(
+    "--resume",
+    "Continue a run that was stopped; the same command without it does the same.",
+    expose_value=False,
+)
 @options.flag("--dry-run", "List the steps, and show which are done.")
 @options.choice(
     "--export", "Write the steps to OUTPUT, for another program that runs them.", ["snakemake"]
@@ -75,11 +81,15 @@ def experiment(
         ]
         print_text("\n".join(text_table(rows, "rl")))
     else:
-        table = run_experiment(config, output, command=options.typed_command())
+        try:
+            table = run_experiment(config, output, command=options.typed_command())
+        except (KeyboardInterrupt, EndedBySignal):
+            say("stopped; the same command continues")
+            raise
         best = table.best
         print_text(to_text(table), bold=() if best is None else {best + 1})
-        row = table.rows[best or 0]
-        next_step.suggest(output=os.path.join(output, REPORT, "index.html"), row=row)
+        row, page = table.rows[best or 0], os.path.join(output, REPORT, "index.html")
+        next_step.suggest(output=page, row=row, choice=table.results.choice)
 
 
 @options.verb(
@@ -108,6 +118,7 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     new = init_experiment(moses_ini, output, **given, settings=settings)
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
+    lines += [f"Saved: {each}" for each in new.saved]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
     print_text("\n".join(lines))
     next_step.suggest()

@@ -50,7 +50,7 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
 
 @options.verb(
     "Write the best hypothesis of each n-best list",
-    "rerank nbest.new.gz --weights weights -o translations.en",
+    "rerank nbest.new.gz --weights weights -o translations.fr",
 )
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")

@@ -25,6 +25,12 @@ _WRITTEN = (
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
 _INI = "MOSES_INI"
+# sacrebleu's tokenizers for target languages whose marks or words 13a does not separate.
+_TOKENIZERS = {
+    **dict.fromkeys(("am", "ar", "as", "bn", "fa", "hi", "ne", "or", "pa", "ti", "ur"), "intl"),
+    **dict.fromkeys(("yue", "zh"), "zh"),
+    **dict.fromkeys(("ja", "km", "lo", "my", "th"), "flores200"),
+}
 _SEARCHED = ("cslm", "joint")  # kinds of networks that the search can use
 
 
@@ -147,6 +153,24 @@ def _after_translation(given: Given) -> Step | None:
     return "compare the translations with references", [command]
 
 
+def _after_system(given: Given) -> Step | None:
+    """Return how to measure text as the system writes it: detokenised, or in lower case."""
+    from phrasescore.workflows.translation.system import read_system
+
+    if (output := given["output"]) == "-":
+        return None
+    text, references = read_system(given["system"]).text, "REFERENCES"
+    if text.lowercase and not given["tokenized"]:
+        references = "LOWERCASED_REFERENCES"
+    if text.tokenize and not given["tokenized"]:
+        references += f" --tokenize {_TOKENIZERS.get(text.tokenize.split(' ')[1], '13a')}"
+    text_file, cut = quote(output), ""
+    if given["confidence"]:  # a column after the translations
+        text_file, cut = "-", f"cut -f 1 {quote(output)} | "
+    command = f"phrasescore evaluate {text_file} --references {references}"
+    return "compare the translations with references", [cut + command]
+
+
 def _after_decode(given: Given) -> Step | None:
     lists = "-" if given["nbest"] is None else given["nbest"][0]
     if "-" in (lists, given["source"]):
@@ -178,7 +202,7 @@ def _after_experiment(given: Given) -> Step | None:
         return None
     system = min(system, os.path.relpath(system), key=len)
     command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
-    return f"translate with {given['row'].name}", [command]
+    return f"translate with {given['choice']}", [command]
 
 
 _NEXT: dict[str, Callable[[Given], Step | None]] = {
@@ -194,5 +218,6 @@ _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "rescore": _after_lists,
     "segment": _after_translation,
     "train": _after_train,
+    "translate": _after_system,
     "tune": _after_tune,
 }

@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 
 @options.verb(
     "Measure BLEU and other metrics, and compare systems",
-    "evaluate baseline.en translations.en --references test.en --paired approximate",
+    "evaluate baseline.fr translations.fr --references test.fr --paired approximate",
 )
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
@@ -55,7 +55,7 @@ def evaluate(**given: Any) -> None:
 
 
 @options.verb(
-    "Measure the perplexity of text", "perplexity test.en --model cslm --lm lm.en.arpa.gz"
+    "Measure the perplexity of text", "perplexity test.fr --model cslm --lm lm.fr.arpa.gz"
 )
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Input")

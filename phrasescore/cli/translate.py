@@ -43,7 +43,7 @@ _nbest = options.option(
 @heading("Input")
 @options.file(
     "--config -f",
-    "The moses.ini; as in Moses, its paths are relative to the working folder.",
+    "The moses.ini; its paths start in its folder, or in the working folder as in Moses.",
     "INI",
     required=True,
 )

@@ -30,7 +30,7 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
 
 @options.verb(
     "Find the feature weights with the highest BLEU",
-    "tune nbest.new.gz --references dev.en --weights moses.ini -o weights",
+    "tune nbest.new.gz --references dev.fr --weights moses.ini -o weights",
 )
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")

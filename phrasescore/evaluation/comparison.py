@@ -6,6 +6,7 @@ with other metrics match sacrebleu's command line to the last digit, for the sam
 (Post, 2018, A Call for Clarity in Reporting BLEU Scores).
 """
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -16,9 +17,11 @@ from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
+from sacrebleu.tokenizers.tokenizer_spm import SPM_MODELS
+from sacrebleu.utils import SACREBLEU_DIR
 
 from phrasescore.arguments import TableMetric, Tokenizer
-from phrasescore.errors import DataError
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.evaluation.own_metrics import PackageMetric, Row
 from phrasescore.evaluation.plugin_metric import build_metric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
@@ -196,8 +199,13 @@ class Comparison:
             return PackageMetric(CharacterAccuracy(words), len(words), error_rate="CER")
         references = [text.texts for text in self.references]
         if name == "bleu":
-            # force=True disables the warning about text that is already tokenised.
-            return BLEU(tokenize=tokenize, force=True, references=references)
+            try:
+                # force=True disables the warning about text that is already tokenised.
+                return BLEU(tokenize=tokenize, force=True, references=references)
+            except (Exception, SystemExit) as error:  # sacrebleu exits if a certificate is wrong
+                if tokenize != "flores200":
+                    raise
+                raise _no_flores_model(error) from error
         if name == "ter":
             return TER(references=references)
         return CHRF(word_order=2 if name == "chrf++" else 0, references=references)
@@ -246,6 +254,16 @@ class Comparison:
             bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
             for members in breakdown.groups.values()
         ]
+
+
+def _no_flores_model(error: BaseException) -> PhrasescoreError:
+    url = SPM_MODELS["flores200"]["url"]
+    path = os.path.join(SACREBLEU_DIR, "models", os.path.basename(url))
+    reason = " ".join(str(error).split())
+    return PhrasescoreError(
+        f"--tokenize flores200: sacrebleu cannot load its model, which it downloads once "
+        f"({reason}); save {url} as {path}, in place of an incomplete file"
+    )
 
 
 class Score(NamedTuple):

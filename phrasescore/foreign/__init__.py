@@ -4,13 +4,14 @@ Moses' words are joined to text, which is split into the pieces that CTranslate2
 scores.
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from phrasescore.arguments import flag
 from phrasescore.errors import DataError
+from phrasescore.io.languages import checked_language
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.records import split_words
 from phrasescore.settings.declaration import Settings, option, optional, switch
@@ -62,6 +63,11 @@ class ForeignText(Settings, heading="CTranslate2"):
         "Moses' words are truecased; those that begin a sentence get a capital."
     )
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for name in ("source_language", "target_language"):
+            object.__setattr__(self, name, checked_language(flag(name), getattr(self, name)))
+
     def changes(self) -> dict[str, Any]:
         """Return the settings that differ from the defaults."""
         usual = vars(type(self)())
@@ -105,15 +111,20 @@ class PieceText:
 
         import sacremoses
 
+        from phrasescore.io import moses_text  # imports xopen, which is slow
+
         self._spm: Any = None
         self._digest = "words"
         if spm is not None:
             self._spm, self._digest = _load_spm(spm)
         self._joins = not moses_tokens and (joins or spm is not None)
+        # Loaded only to translate: it warns of a language without rules.
+        self._load_tokenizer = partial(moses_text.load_tokenizer, language)
         self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
-        self._tokenizer = sacremoses.MosesTokenizer(lang=language)
         self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None
-        self._truecaser = None if truecase_model is None else load_truecaser(truecase_model)
+        self._truecaser = (
+            None if truecase_model is None else moses_text.load_truecaser(truecase_model)
+        )
         rules = f"{language} sacremoses {version('sacremoses')}" if self._joins else "Moses' tokens"
         self._rules = f"{rules} detruecase" if detruecase else rules
 
@@ -149,10 +160,10 @@ class PieceText:
         """Join the model's pieces into words; see the class."""
         text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
         if self._joins:
-            text = self._tokenizer.tokenize(text, return_str=True)
-        if self._truecaser is not None:
-            text = self._truecaser.truecase(text, return_str=True)
-        return split_words(text)
+            words = self._load_tokenizer()(text)
+        else:
+            words = list(split_words(text))
+        return tuple(words if self._truecaser is None else self._truecaser(words))
 
 
 def _load_spm(path: str) -> tuple[Any, str]:
@@ -175,16 +186,3 @@ def _load_spm(path: str) -> tuple[Any, str]:
         raise DataError(path, None, "expected a sentencepiece model") from error
     digest = new_digest(data).hexdigest()
     return processor, f"{digest} sentencepiece {version('sentencepiece')}"
-
-
-def load_truecaser(path: str) -> Any:
-    """Return sacremoses' truecaser with a model from Moses' train-truecaser.perl."""
-    import sacremoses
-
-    try:
-        read_plain(path, MAX_SUBWORDS).decode()
-        return sacremoses.MosesTruecaser(os.fspath(path))
-    except OSError as error:
-        raise DataError(path, None, f"cannot open: {error.strerror}") from error
-    except (ValueError, IndexError, AttributeError) as error:
-        raise DataError(path, None, "expected a model from Moses' train-truecaser.perl") from error

@@ -7,12 +7,16 @@ computed on padded sentences.
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 from torch.nn.functional import embedding, relu, scaled_dot_product_attention
 
 from phrasescore.devices import move
+from phrasescore.kernels.precision import products_in
 from phrasescore.models.batches import BatchSide, PairBatch
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.softmax import Softmax
@@ -20,6 +24,9 @@ from phrasescore.settings.kinds import TransformerConfig
 
 # The longest wavelength of the positions is 2 pi times this (section 3.5).
 _LONGEST_WAVE = 10000.0
+
+# The settings of a CPU's products; torch's types lack them.
+_CPU_PRODUCTS: Any = torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
 
 
 def sinusoids(times: Tensor, size: int) -> Tensor:
@@ -60,6 +67,34 @@ class Padding:
         return flat.index_select(0, self.places)
 
 
+def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+    return scaled_dot_product_attention(query, key, value, attn_mask=mask)
+
+
+class _FloatAttention(Function):
+    """Attention on a CPU, in float32 also where other products are in bfloat16.
+
+    In bfloat16, torch calls oneDNN for the small products of each sentence and head one by one,
+    which takes ten times as long.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
+        inputs = [each.detach() for each in (query, key, value)]
+        for each, needs_gradient in zip(inputs, ctx.needs_input_grad, strict=False):
+            each.requires_grad_(needs_gradient)
+        with torch.enable_grad(), products_in(_CPU_PRODUCTS, "ieee"):
+            attended = _attend(inputs[0], inputs[1], inputs[2], mask)
+        ctx.inputs, ctx.attended = inputs, attended
+        return attended.detach()
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        with products_in(_CPU_PRODUCTS, "ieee"):
+            return *torch.autograd.grad(ctx.attended, ctx.inputs, gradient), None
+
+
 class MultiHeadAttention(nn.Module):
     """W^Q, W^K, W^V and W^O of all heads (section 3.2.2)."""
 
@@ -80,7 +115,8 @@ class MultiHeadAttention(nn.Module):
         """
         query = places.pad(self.query(rows), self.heads)
         key, value = (read_places.pad(part(read), self.heads) for part in (self.key, self.value))
-        attended = scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        attend = _FloatAttention.apply if rows.device.type == "cpu" else _attend
+        attended = attend(query, key, value, mask)
         result: Tensor = self.output(places.unpad(attended))
         return result
 

@@ -6,6 +6,7 @@ from dataclasses import astuple
 
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Estimates, Intervals, Lines, Section, Series, Table
+from phrasescore.report.systems import reliability_table
 from phrasescore.report.tuning import TuneReport
 
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
@@ -66,6 +67,8 @@ def tuning_section(report: TuneReport) -> Section:
         title = "Rounds of decoding and tuning"
         caption = "Tuning has converged where the line is level."
         blocks.append(Lines("tuning-rounds", title, "round", metric, series, caption=caption))
+    if report.reliability:
+        blocks.append(reliability_table("tuning-reliability", {report.method: report}))
     if report.replicas:
         rows = tuple(map(astuple, report.replicas))
         blocks.append(Table("tuning-seeds", "Seeds", ("seed", metric), rows))

@@ -62,25 +62,79 @@ class Results:
     caption: Sequence[str] = ()  # lines below the table
 
     @property
+    def dev(self) -> Mapping[str, SystemScore]:
+        """The scores on the text of tuning; none if it is unknown or has no translations."""
+        return next((text.scores for text in self.texts if text.is_dev), {})
+
+    @property
+    def best(self) -> str | None:
+        """The system that is best on the text of tuning, the first one of equal ones."""
+        return max(self.dev, key=lambda name: self.dev[name].mean, default=None)
+
+    @property
+    def choice(self) -> str:
+        """The system to use, and whether it is shown to be better than the first one, in words."""
+        if self.best in (None, self.systems[0]) or len(self.dev) < 2:
+            return self.best or self.systems[0]
+        unproven = [
+            text.name
+            for text in self.texts
+            if not (text.is_dev or _is_better(text.scores.get(self.best)))
+        ]
+        doubt = f"but not shown to be better than {self.systems[0]} on {join_names(unproven)}"
+        return f"{self.best}, best on dev {doubt if unproven else 'and better on test'}"
+
+    @property
     def tests(self) -> list[TextResults]:
         """The texts with scores, without the text of tuning if there is another one."""
         measured = [text for text in self.texts if text.scores]
         return [text for text in measured if not text.is_dev] or measured
 
     def headline(self) -> str:
-        """Return the result on the first test text in a sentence."""
+        """Return which system is best on the text of tuning, and what test texts show of it.
+
+        Without a text of tuning, return the result on the first text.
+        """
         if not self.tests:
             return "No system has translated a text yet."
         text = self.tests[0]
-        sentence = _headline(list(text.scores.values()), text.name, _in_text(self.metric))
+        if len(self.dev) > 1:
+            sentence = self._verdict()
+        else:
+            sentence = _headline(list(text.scores.values()), text.name, _in_text(self.metric))
         if missing := len(self.systems) - len(text.scores):
             sentence += f" {missing} of {len(self.systems)} systems have no result yet."
         return sentence
 
+    def _verdict(self) -> str:
+        best, first, metric = self.best, self.systems[0], _in_text(self.metric)
+        assert best is not None
+        mean = self.dev[best].mean
+        sentence = f"{best} is best on dev, with {mean:.2f} {metric}"
+        if best == first or first not in self.dev:
+            return f"{sentence}."
+        sentences = [f"{sentence}, {_more(mean - self.dev[first].mean)} than {first}."]
+        for text in self.texts:
+            score = text.scores.get(best)
+            if text.is_dev or score is None or score.difference is None:
+                continue
+            assert score.p_value is not None
+            is_shown = score.p_value < _SIGNIFICANT and score.difference != 0
+            shown = "better" if score.difference > 0 else "worse"
+            sentences.append(
+                f"On {text.name} it is {shown if is_shown else 'not shown to be better'}: "
+                f"{_more(score.difference)} ({p_value_text(score.p_value)})."
+            )
+        return " ".join(sentences)
+
+
+def _more(difference: float) -> str:
+    return f"{abs(difference):.2f} {'more' if difference >= 0 else 'less'}"
+
 
 def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
     first, *others = scores
-    if not others or others[0].difference is None:
+    if not others or others[0].p_value is None:
         best = max(scores, key=lambda score: score.mean)
         most = " at most" if others else ""
         return f"{best.name} has{most} {best.mean:.2f} {metric} on {text}."
@@ -149,7 +203,7 @@ def _systems_table(results: Results, name: str) -> Table:
         found = [text.scores.get(system) for system in results.systems]
         known = [score for score in found if score is not None]
         has_deviation = any(score.deviation is not None for score in known)
-        is_compared = text in tests and any(score.difference is not None for score in known)
+        is_compared = not text.is_dev and any(score.p_value is not None for score in known)
         has_ratio = len(texts) == 1 and any(score.length_ratio for score in known)
         added = [
             (title, ".2f"),
@@ -158,7 +212,7 @@ def _systems_table(results: Results, name: str) -> Table:
             *([("length ratio", ".3f")] if has_ratio else []),
         ]
         for index, score in enumerate(found):
-            if is_compared and score is not None and _is_better(score):
+            if is_compared and _is_better(score):
                 strong.append((index, len(columns)))
             cells[index] += _score_cells(score, has_deviation, is_compared, has_ratio)
         columns += [f"{text.name}: {head}" for head, _ in added]
@@ -206,9 +260,11 @@ def _score_cells(
     ]
 
 
-def _is_better(score: SystemScore) -> bool:
+def _is_better(score: SystemScore | None) -> bool:
+    """Return whether a system is shown to be better than the first one."""
     return (
-        score.difference is not None
+        score is not None
+        and score.difference is not None
         and score.difference > 0
         and score.p_value is not None
         and score.p_value < _SIGNIFICANT
@@ -219,8 +275,9 @@ def _table_notes(results: Results) -> list[str]:
     # Remarks are in the table's caption.
     notes = [note for note in results.notes if not note.startswith("* ")]
     notes = notes or ([_BLEU] if results.metric == "bleu" else [])
-    scores = [score for text in results.tests for score in text.scores.values()]
-    if any(score.difference is not None for score in scores):
+    texts = [text for text in results.tests if not text.is_dev]
+    scores = [score for text in texts for score in text.scores.values()]
+    if any(score.p_value is not None for score in scores):
         notes += [note for note in (P_VALUES, _INTERVALS) if note not in notes]
     return notes
 
@@ -232,7 +289,7 @@ def _differences(results: Results, name: str) -> Intervals | None:
     for text in results.tests:
         found = [text.scores.get(row) for row in rows]
         ends = [None if score is None else score.interval for score in found]
-        if any(ends):
+        if any(ends) and not text.is_dev:
             values = (None if score is None else score.difference for score in found)
             low, high = ([None if pair is None else pair[end] for pair in ends] for end in (0, 1))
             series.append(Estimates(text.name, tuple(values), tuple(low), tuple(high)))
@@ -307,6 +364,27 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
         tuple((name, *cells, *[None] * (width - len(cells))) for name, cells in rows.items()),
         "Of the first tuning run. A dash means that the system lacks the feature.",
         ("", *("#.4g",) * width),
+    )
+
+
+def reliability_table(name: str, reports: Mapping[str, TuneReport]) -> Table:
+    """Return how often translations of tuning sentences are right, by confidence."""
+    metric = next(iter(reports.values())).metric
+    errors = [f"{row} {report.calibration_error():.3f}" for row, report in reports.items()]
+    return Table(
+        name,
+        "Confidence of each system",
+        ("system", "sentences", "confidence (%)", "no better one (%)"),
+        tuple(
+            (row, each.sentences, 100 * each.confidence, 100 * each.right)
+            for row, report in reports.items()
+            for each in report.reliability
+        ),
+        "The sentences of the tuning set, in tenths by confidence: the mean confidence, and the "
+        f"share of translations with no better one in their lists by sentence {metric}. The "
+        "weights and the curve for each fifth of the sentences are tuned on the others. "
+        f"Expected calibration error: {', '.join(errors)}.",
+        ("", "", ".1f", ".1f"),
     )
 
 

@@ -11,6 +11,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_JSON, read_plain
 from phrasescore.io.text_table import text_table
+from phrasescore.records import ConfidenceCurve, ReliabilityRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,19 +83,27 @@ class TuneReport:
     ended: str = ""
     warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
-    # The scale of model scores for the confidence of translations; only with a decoder.
-    confidence_scale: float | None = None
+    # Only with a decoder: the curve for the confidence of translations, and its reliability on the
+    # tuning sentences: each fifth has weights and a curve that were tuned on the others.
+    confidence: ConfidenceCurve | None = None
+    reliability: tuple[ReliabilityRow, ...] = ()
 
     def last_line(self) -> str:
         """Return the scores before and after tuning, such as ``BLEU 57.09 -> 61.27``."""
         return f"{self.metric} {self.start:.2f} -> {self.reached:.2f}"
+
+    def calibration_error(self) -> float:
+        """Return the mean difference between confidence and share of right translations."""
+        errors = (row.sentences * abs(row.confidence - row.right) for row in self.reliability)
+        return sum(errors) / sum(row.sentences for row in self.reliability)
 
     def to_json(self) -> str:
         """Convert the report to a JSON object."""
         report = asdict(self)
         absent = [name for name in ("replicas", "cross_validation") if not report[name]]
         if not self.rounds:
-            absent += ["rounds", "ended", "warnings", "ended_by_itself", "confidence_scale"]
+            absent += ["rounds", "ended", "warnings", "ended_by_itself"]
+            absent += ["confidence", "reliability"]
         for name in absent:
             del report[name]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
@@ -118,6 +127,13 @@ class TuneReport:
                 rows.append([str(row.round), *cells, f"{row.new:,}", mark])
             yield [*text_table(rows, indent="  "), f"  ended: {self.ended or 'stopped'}"]
         yield self._feature_table()
+        if self.reliability:
+            rows = [["confidence", "no better one", "sentences"]]
+            for each in self.reliability:
+                shares = (f"{100 * share:.1f}%" for share in (each.confidence, each.right))
+                rows.append([*shares, f"{each.sentences:,}"])
+            error = f"  expected calibration error: {self.calibration_error():.3f}"
+            yield [*text_table(rows, indent="  "), error]
         if self.replicas:
             rows = [["seed", self.metric]]
             rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]

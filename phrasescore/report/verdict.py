@@ -77,15 +77,19 @@ def _compare(kind: str, perplexity: float, known: Sequence[tuple[float, float]])
     """Compare a perplexity with the networks whose gains are known."""
     worse = [pair for pair in known if pair[0] >= perplexity]
     is_better = bool(worse) and worse[0][1] > 0
+    shown = worse[:1] if is_better else known[-2:] if worse else known[-1:]
     gains = " and ".join(
-        f"{'gained' if gain > 0 else 'lost'} {abs(gain):g} BLEU with a perplexity of {other:g}"
-        for other, gain in (worse[:1] if is_better else known[-2:])
+        f"one with {other:g} {'gained' if gain > 0 else 'lost'} {abs(gain):g} BLEU"
+        for other, gain in shown
     )
-    example = f"on image captions, English to French, {kind} networks {gains}"
+    example = (
+        f"this {kind} network has a perplexity of {perplexity:.3g} on held-out pairs (lower is "
+        f"better), and on image captions, English to French, {gains}"
+    )
     if is_better:
         return Verdict(f"what to expect: {example}")
     if worse:
         return Verdict(f"perhaps too little to help: {example}; train longer")
     if known[-1][1] < 0 or perplexity > _HOPELESS * known[-1][0]:
         return Verdict(f"too little to help: {example}; train longer", is_bad=True)
-    return Verdict(f"expect less than this: {example}; train longer")
+    return Verdict(f"expect a smaller gain than this: {example}; train longer")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from phrasescore.errors import ArgumentError
+from phrasescore.io.languages import checked_language
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SymmetrizationName = Literal[
@@ -38,6 +39,8 @@ class TextPreparation(Settings, heading="Input"):
         super().__post_init__()
         if self.tokenize is not None and len(self.tokenize) != 2:
             raise ArgumentError(f"--tokenize: expected two languages, got {len(self.tokenize)}")
+        codes = [checked_language("--tokenize", each) for each in self.tokenize or ()]
+        object.__setattr__(self, "tokenize", tuple(codes) or None)
         if self.lowercase and self.truecase:
             raise ArgumentError("--lowercase and --truecase cannot be combined")
 

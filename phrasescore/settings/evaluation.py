@@ -32,10 +32,10 @@ class Evaluating(Settings, heading="Metrics and tests"):
     """Settings of `evaluate`, which measures translations."""
 
     metrics: Sequence[str] = option(
-        ("multi-bleu", "bleu"),
-        "The metric. multi-bleu, as in the papers, does not tokenise the text further; bleu, chrf, "
-        "chrf++ and ter are sacrebleu's; word_accuracy is 1 minus the word error rate; cer is the "
-        "character error rate; 'phrasescore features' lists metrics from other packages.",
+        ("bleu", "chrf"),
+        "The metric. bleu, chrf, chrf++ and ter are sacrebleu's; multi-bleu is BLEU as the papers "
+        "print it, of words separated by spaces; word_accuracy is 1 minus the word error rate; cer "
+        "is the character error rate; 'phrasescore features' lists metrics from other packages.",
         flags="--metric",
         metavar="NAME",
     )
@@ -57,7 +57,9 @@ class Evaluating(Settings, heading="Metrics and tests"):
         600.0, "Seconds to wait for the next answer of a program.", gt=0, metavar="SECONDS"
     )
     tokenize: Tokenizer = option(
-        "none", "Tokenisation for the metric bleu: none for tokenised text, 13a for plain text."
+        "none",
+        "Tokenisation for the metric bleu: none for tokenised text, 13a for plain text; flores200 "
+        "(spBLEU, for any language) downloads a model once.",
     )
     # Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005).
     paired: PairedTestName | None = optional(

@@ -176,6 +176,8 @@ class NetworkKind:
     has_source_vectors: bool = False
     aligns_words: bool = False
     parses_source: bool = False
+    # Whether its small preset trains faster in bfloat16 than in float32 on a CPU with AMX.
+    gains_by_bfloat16: bool = False
 
     @property
     def default_preset(self) -> str:
@@ -194,6 +196,7 @@ KINDS = {
             feature="Attention",
             other_names=("rnnsearch",),
             aligns_words=True,
+            gains_by_bfloat16=True,
         ),
         NetworkKind(
             name="cslm",

@@ -81,6 +81,11 @@ class LikelihoodLoop(TrainingLoop):
         return -quality, None
 
 
+def _shown_share(share: float) -> str:
+    """Return a share of words; a few missing words in millions are not rounded to 100 %."""
+    return "all words" if share == 1 else f"{min(share, 0.9999):.2%} of the words"
+
+
 @dataclass(frozen=True, kw_only=True)
 class PairRun(TrainingRun):
     """A run on pairs. For a language model, sentences are targets without a source.
@@ -118,9 +123,11 @@ class PairRun(TrainingRun):
             target_shortlist_from=pairs.target_shortlist_from,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
-        shares = f"{pairs.target_coverage:.2%} of the words predicted"
+        covered = {"predicted": pairs.target_coverage}
         if config.network.reads_source:
-            shares = f"{pairs.source_coverage:.2%} of the words read and {shares}"
+            covered = {"read": pairs.source_coverage, **covered}
+        shares = [f"{_shown_share(share)} {use}" for use, share in covered.items()]
+        known = "all words" if min(covered.values()) == 1 else " and ".join(shares)
         description = [
             f"{pairs.lines:,} lines, {pairs.pairs:,} {unit}",
             f"{pairs.duplicates:,} duplicates left out" if pairs.duplicates else "",
@@ -128,7 +135,7 @@ class PairRun(TrainingRun):
             if pairs.too_long
             else "",
             f"{num_held_out:,} held out",
-            f"the shortlists have {shares}",
+            f"the vocabulary covers {known}",
         ]
         return Task(
             Checkpoint(network, config, *vocabularies, record),

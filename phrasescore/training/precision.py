@@ -17,8 +17,9 @@ def choose_precision(
 ) -> Config:
     """Return the settings with ``precision = "auto"`` replaced by the faster precision.
 
-    It is bfloat16 if the processor of the first rank has AMX. A measurement would depend on what
-    else the machine does, and then the same command would train different models.
+    It is bfloat16 for the kinds that train faster in it with AMX, if the processor of the first
+    rank has AMX. A measurement would depend on what else the machine does, and then the same
+    command would train different models.
 
     :param stored: settings of the run to resume, which keeps its precision.
     """
@@ -27,7 +28,11 @@ def choose_precision(
     chosen: TrainingPrecision = "float32"
     if stored is not None:
         chosen = stored.training.precision
-    elif device.type == "cpu" and ranks.sum([ranks.is_first and has_matrix_units()])[0]:
+    elif (
+        device.type == "cpu"
+        and config.network.gains_by_bfloat16
+        and ranks.sum([ranks.is_first and has_matrix_units()])[0]
+    ):
         chosen = "bfloat16"
     training = dataclasses.replace(config.training, precision=chosen)
     return dataclasses.replace(config, training=training)

@@ -57,7 +57,8 @@ def decode(
     A system whose moses.ini records ``characters = true`` takes and gives words.
 
     :param source: one sentence per line, without markup and factors.
-    :param config: the moses.ini; as in Moses, its paths are relative to the working folder.
+    :param config: the moses.ini; its paths start in its folder, or in the working folder as in
+        Moses.
     :param weights: weights that replace those in the moses.ini: a file, or values by name.
     :param feature_weights: weights for features with one value; they override ``weights``.
     :param nbest: the file for n-best lists in Moses' format, the number of hypotheses per sentence,

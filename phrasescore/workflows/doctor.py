@@ -158,7 +158,6 @@ def _packages() -> Iterator[Finding]:
         ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
         ("ray", "cluster", "work on several machines: --engine ray"),
         ("plotly", "report", "pages of report; --plot of evaluate needs its matplotlib"),
-        ("uvicorn", "server", "a server of translations: serve"),
     ):
         try:
             yield Finding(name, True, importlib.metadata.version(name), use)

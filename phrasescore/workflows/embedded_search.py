@@ -61,7 +61,12 @@ class EmbeddedSearch:
     @property
     def feature_names(self) -> list[str]:
         """The names of all features that have weights."""
-        return [slot.name for slot in self._configuration.slots] + self._settings.feature_names
+        return [slot.name for slot in self._configuration.slots] + self.network_names
+
+    @property
+    def network_names(self) -> list[str]:
+        """The names of the features that moses.ini lacks."""
+        return self._settings.feature_names
 
     def read_source(self, path: str) -> list[Sentence]:
         """Return the words in each line of a text, or their characters."""

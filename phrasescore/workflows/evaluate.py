@@ -1,6 +1,7 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -29,9 +30,12 @@ from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
-from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts
+from phrasescore.workflows.report.experiment_folder import is_of_tuning
+from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
+
+_logger = logging.getLogger(__name__)
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
 _ERROR_RATES = ("TER", "CER")  # lower is better
@@ -44,8 +48,9 @@ class SystemFigures:
 
     path: str  # or the name of sentences from Python
     empty_lines: int
-    multi_bleu: BleuScore | None
+    multi_bleu: BleuScore
     scores: tuple[Score, ...]
+    prints_multi_bleu: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,7 @@ class Evaluation:
 
     def _parts(self) -> Iterator[list[str]]:
         for system in self.systems:
-            lines = [] if system.multi_bleu is None else [str(system.multi_bleu)]
+            lines = [str(system.multi_bleu)] * system.prints_multi_bleu
             lines += [figures.line for figures in system.scores]
             yield lines if len(self.systems) == 1 else [system.path, *(f"  {x}" for x in lines)]
         if self.test is not None:
@@ -153,9 +158,11 @@ class Evaluation:
 
 
 def _system_json(system: SystemFigures) -> dict[str, Any]:
-    report: dict[str, Any] = {"path": system.path, "empty_lines": system.empty_lines}
-    if system.multi_bleu is not None:
-        report["multi-bleu"] = _bleu_json(system.multi_bleu)
+    report: dict[str, Any] = {
+        "path": system.path,
+        "empty_lines": system.empty_lines,
+        "multi-bleu": _bleu_json(system.multi_bleu),
+    }
     for figures in system.scores:
         values = figures._asdict()
         report[values.pop("metric")] = values
@@ -251,7 +258,15 @@ def evaluate(
         [read_text(text, name) for name, text in reference_texts],
         None if source is None else read_text(source, "source", is_source=True),
     )
-    warn_of_texts([system.text for system in comparison.systems], comparison.references)
+    systems = [system.text for system in comparison.systems]
+    warn_of_texts(systems, comparison.references)
+    if is_grouped or lists is not None or not set(metrics) <= {"chrf", "chrf++"}:
+        warn_of_tokenization(
+            [*systems, *comparison.references],
+            tokenized=lists,
+            is_bleu_split="bleu" in metrics and settings.tokenize == "none",
+            is_split=is_grouped or "multi-bleu" in metrics,
+        )
     built = [
         comparison.build_metric(name, settings.tokenize, plugin)
         for name, plugin in plugins.items()
@@ -260,7 +275,10 @@ def evaluate(
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
     translations = [system.text.texts for system in comparison.systems]
     test = None
-    if paired is not None:
+    if paired is not None and any(map(is_of_tuning, paths)):
+        text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
+        _logger.warning("%s", text)
+    elif paired is not None:
         test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
     breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
@@ -272,8 +290,9 @@ def evaluate(
             SystemFigures(
                 system.name,
                 system.text.num_empty,
-                multi_bleu if "multi-bleu" in metrics else None,
+                multi_bleu,
                 tuple(Score.of(metric, system.text.texts) for metric in built),
+                "multi-bleu" in metrics,
             )
             for system, multi_bleu in zip(comparison.systems, comparison.multi_bleu(), strict=True)
         ),

@@ -1,14 +1,17 @@
 """Warn if texts and models do not match: unknown words, lengths, shortlists."""
 
+import html
 import logging
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from phrasescore.errors import shown_path
+from phrasescore.errors import shown_path, some_names
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.io.text import shorten
 from phrasescore.records import PhraseBlock
@@ -33,6 +36,14 @@ _FORMS = {
     )
 }
 _MANY_OF_FORM = 0.1  # warn if a larger share of the words is unknown and has such a form
+# Marks that tokenisers separate from the word before them. So is the full stop that ends a line;
+# others may belong to abbreviations.
+_MARKS = frozenset(",;:!?…।॥،؛؟۔።፣፤፥፧։·၊။。、，；：！？｡､")
+_CLOSING = "\"'”’»)]」』）"
+# On real texts, 99 % of the marks are attached before tokenisation, and 0.1 % after it.
+_MANY_ATTACHED = 0.2
+_FEW_MARKS = 0.01  # attached marks per word; lists of words may have some abbreviations
+_MOST_LINES = 10_000
 
 
 class KnownWords(NamedTuple):
@@ -176,6 +187,66 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
         _logger.warning("%s: %s sentences have no reference", paths, f"{missing:,}")
     for system in systems:
         warn_of_lengths(system.path, system.num_words, references[0].num_words)
+
+
+def _attached_marks(sentences: Iterable[Sequence[str]]) -> tuple[Counter[str], int, int]:
+    """Return the words with an attached mark, and the numbers of separate marks and of words."""
+    attached: Counter[str] = Counter()
+    separate = num_words = 0
+    for words in islice(sentences, _MOST_LINES):
+        num_words += len(words)
+        for place, word in enumerate(words, start=1):
+            plain = (html.unescape(word) if "&" in word else word).rstrip(_CLOSING)
+            stem, mark = plain[:-1], plain[-1:]
+            if mark not in _MARKS and (mark != "." or place < len(words) or "." in stem):
+                continue
+            if any(map(str.isalnum, stem)):
+                attached[word] += 1
+            else:
+                separate += 1
+    return attached, separate, num_words
+
+
+def warn_of_tokenization(
+    texts: Iterable[Sentences], *, tokenized: str | None = None, is_bleu_split: bool, is_split: bool
+) -> None:
+    """Warn once if texts look untokenised whose words are compared, or tokenised differently.
+
+    :param texts: translations and references.
+    :param tokenized: the name of n-best lists, which consist of words.
+    :param is_bleu_split: whether ``bleu`` takes words to be separated by spaces.
+    :param is_split: whether other figures do, whatever ``--tokenize`` says.
+    """
+    raw: list[str] = []
+    with_words = [] if tokenized is None else [shown_path(tokenized)]
+    examples: Counter[str] = Counter()
+    for path, sentences in {text.path: text.words for text in texts}.items():
+        attached, separate, num_words = _attached_marks(sentences)
+        total = attached.total()
+        if total > max(_MANY_ATTACHED * (total + separate), _FEW_MARKS * num_words):
+            raw.append(shown_path(path))
+            examples += attached
+        elif separate:
+            with_words.append(shown_path(path))
+    if not raw or not (with_words or is_split or is_bleu_split):
+        return
+    ((example, _),) = examples.most_common(1)
+    mark = example.rstrip(_CLOSING)[-1:]
+    option = "--tokenize 13a"
+    if unicodedata.east_asian_width(mark) in "WF":
+        option = "--tokenize zh (for Chinese) or flores200"
+    elif not mark.isascii() and mark != "…":
+        option = "--tokenize intl"
+    looks = f"{raw[0]} looks untokenised" + f", like {some_names(raw[1:])}" * bool(raw[1:])
+    if with_words:
+        looks += f", unlike {some_names(with_words)}"
+        cure = f"compare tokenised texts with each other, or untokenised ones with {option}"
+    elif is_split:
+        cure = "tokenise the text, as multi-bleu and the figures for groups ignore --tokenize"
+    else:
+        cure = f"use {option}"
+    found = f"punctuation is attached to words, such as {shorten(example)}"
+    _logger.warning(f"{looks}: {found}: {cure}")
 
 
 def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:

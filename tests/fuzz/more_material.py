@@ -35,7 +35,7 @@ _SYSTEM = """\
 moses_ini = "two.ini"
 weights = "system.weights"
 nbest_size = 4
-confidence_scale = 0.5
+confidence = { scale = 0.5, slope = 2, offset = -1.0 }
 search_models = ["cslm"]
 backoff_lm = "general.arpa"
 [search]

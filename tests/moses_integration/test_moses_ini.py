@@ -485,6 +485,8 @@ def test_text_settings_are_plain_comments() -> None:
         ("# phrasescore: characters = 1", "expected true or false for characters, found "),
         ("# phrasescore: tokenize = true", "expected a string in double quotes for tokenize, "),
         ("# phrasescore: tokenize = 'de'", "expected the languages of source and target "),
+        ("# phrasescore: tokenize = 'de '", "expected the languages of source and target "),
+        ("# phrasescore: tokenize = 'de en gb'", "expected the languages of source and target "),
         ("#phrasescore:characters", "expected KEY = VALUE as in TOML, found 'characters'"),
         ("# phrasescore: a = " + "[" * 99_999, "expected KEY = VALUE as in TOML, found "),
         ("# phrasescore: ", "expected KEY = VALUE as in TOML, found ''"),

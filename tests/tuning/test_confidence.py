@@ -1,44 +1,177 @@
-"""The scale with which posteriors of lists are probabilities of having chosen the best."""
+"""The confidence is the probability that the chosen hypothesis has no better one in its list."""
 
-import itertools
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from tuning.choices import calibrated_scale, posterior
+from phrasescore.records import ConfidenceCurve, ReliabilityRow
+from tests.random_pools import random_pool
+from tuning.confidence import (
+    calibrate,
+    calibrate_weights,
+    confidence,
+    held_out_scores,
+    reliability,
+)
+from tuning.methods import load_method
+from tuning.metrics import CorpusBleu
+from tuning.pool import Pool, Vector
+from tuning.pro import sentence_scores
+from tuning.settings import TuneSettings
 
 
-def test_the_scale_maximises_the_likelihood_of_the_best_hypotheses() -> None:
-    random = np.random.default_rng(1)
-    starts = np.array([0, 3, 4, 9, 14])
-    scores, gains = random.normal(0, 5, 14), random.integers(0, 4, 14) / 3
-    found = calibrated_scale(scores, gains, starts)
+def test_the_confidence_is_a_logistic_function_of_the_share() -> None:
+    scores = np.log([0.1, 0.6, 0.3]) + 7
+    assert confidence(scores, 1, ConfidenceCurve()) == pytest.approx(0.6)
+    # softmax(2 * score) is 0.36 / 0.46; the logit is ln 3.6.
+    assert confidence(scores, 1, ConfidenceCurve(2.0)) == pytest.approx(0.36 / 0.46)
+    expected = 1 / (1 + math.exp(-(1.5 * math.log(3.6) - 0.5)))
+    assert confidence(scores, 1, ConfidenceCurve(2.0, 1.5, -0.5)) == pytest.approx(expected)
 
-    def likelihood(scale: float) -> float:
-        total = 0.0
-        for begin, end in itertools.pairwise(starts):
-            shares = posterior(scores[begin:end], scale)
-            best = gains[begin:end] == gains[begin:end].max()
-            with np.errstate(divide="ignore"):
-                total += float(np.log(shares[best].sum()))
+
+def test_no_other_hypothesis_is_better_than_the_only_one() -> None:
+    assert confidence(np.array([-3.0]), 0, ConfidenceCurve(1.0, 0.1, -5.0)) == 1
+
+
+def test_large_differences_are_no_overflow() -> None:
+    assert confidence(np.array([1e5, 0.0]), 0, ConfidenceCurve()) == 1
+    assert confidence(np.array([1e5, 0.0]), 1, ConfidenceCurve()) == 0
+
+
+def drawn(
+    num_lists: int, size: int = 8, *, scale: float = 0.25, seed: int = 1
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Draw lists in which the best hypothesis is right with a known probability."""
+    random = np.random.default_rng(seed)
+    scores = random.normal(0, 2 / scale, (num_lists, size))
+    chosen = scores.argmax(axis=1)
+    shares = np.exp(scale * (scores - scores.max(axis=1, keepdims=True)))
+    logits = -np.log(shares.sum(axis=1) - 1)
+    probabilities = 1 / (1 + np.exp(-(0.7 * logits - 0.4)))
+    right = random.random(num_lists) < probabilities
+    # A tie with the best is right; else another hypothesis is better.
+    gains = np.where(right[:, None], 0.5, 0.25) * np.ones((1, size))
+    wrong = np.flatnonzero(~right)
+    gains[wrong, (chosen[wrong] + 1) % size] = 0.5
+    starts = np.arange(num_lists + 1) * size
+    return scores.ravel(), gains.ravel(), starts, chosen + starts[:-1], probabilities
+
+
+def test_the_curve_that_lists_were_drawn_with_is_found() -> None:
+    scores, gains, starts, chosen, expected = drawn(4000)
+    curve, rows = calibrate(scores, gains, starts, chosen)
+    found = [
+        confidence(scores[begin : begin + 8], row - begin, curve)
+        for begin, row in zip(starts[:-1], chosen, strict=True)
+    ]
+    assert np.abs(np.array(found) - expected).mean() < 0.02
+    assert [row.sentences for row in rows] == [400] * 10
+    # Of 400 sentences the standard error is at most 0.025.
+    assert [row.right for row in rows] == pytest.approx([row.confidence for row in rows], abs=0.08)
+    assert rows[-1].confidence - rows[0].confidence > 0.5
+
+
+def test_slope_and_offset_are_the_likeliest() -> None:
+    scores, gains, starts, chosen, _ = drawn(200, seed=2)
+    curve, _ = calibrate(scores, gains, starts, chosen)
+    logits = []
+    for begin, row in zip(starts[:-1], chosen, strict=True):
+        others = [curve.scale * (s - scores[row]) for s in scores[begin : begin + 8]]
+        logits.append(-math.log(sum(map(math.exp, others)) - 1))
+    right = gains[chosen] >= gains.reshape(-1, 8).max(axis=1)
+    unit = float(np.std(logits))
+
+    def loss(slope: float, offset: float) -> float:
+        total = ((slope * unit) ** 2 + offset**2) / 2
+        for logit, is_right in zip(logits, right, strict=True):
+            sure = 1 / (1 + math.exp(-(slope * logit + offset)))
+            total -= math.log(sure if is_right else 1 - sure)
         return total
 
-    grid = np.exp(np.linspace(-12, 12, 2401))
-    best = grid[np.argmax([likelihood(scale) for scale in grid])]
-    assert found == pytest.approx(best, rel=0.02)
-    assert 1e-4 < found < 1e4  # not one of the limits
+    least = loss(curve.slope, curve.offset)
+    for slope, offset in ((0.01, 0), (-0.01, 0), (0, 0.01), (0, -0.01)):
+        assert loss(curve.slope + slope, curve.offset + offset) > least
 
 
-def test_true_scores_get_the_scale_that_they_were_drawn_with() -> None:
-    random = np.random.default_rng(2)
-    scores = random.normal(0, 4, (4000, 5))
-    chosen = (0.25 * scores + random.gumbel(size=scores.shape)).argmax(axis=1)
-    gains = np.eye(5)[chosen]
-    starts = np.arange(0, 5 * 4000 + 1, 5)
-    assert calibrated_scale(scores.ravel(), gains.ravel(), starts) == pytest.approx(0.25, rel=0.06)
+def test_what_is_output_counts_and_not_what_scores_best() -> None:
+    # The decoder's output, the first one, has the lower total as n-best lists show it.
+    scores, starts = np.tile([1.0, 1.001], 20), np.arange(0, 41, 2)
+    gains = np.tile([0.5, 0.25], 20)
+    first, second = (
+        calibrate(scores, gains, starts, starts[:-1] + place).reliability for place in (0, 1)
+    )
+    assert {row.right for row in first} == {1}
+    assert {row.right for row in second} == {0}
 
 
-def test_lists_without_differences_say_nothing() -> None:
-    starts = np.array([0, 2, 4])
-    assert calibrated_scale(np.array([1.0, 2, 3, 4]), np.ones(4), starts) == 1
-    assert calibrated_scale(np.ones(4), np.array([1.0, 0, 1, 0]), starts) == 1
+def test_no_curve_is_judged_by_sentences_that_it_was_fitted_to() -> None:
+    # Of five equal lists only the first is wrong: the curve of the others does not know it.
+    scores, starts = np.tile([1.0, 0.0], 5), np.arange(0, 11, 2)
+    gains = np.array([0, 1.0, *[1, 0] * 4])
+    *others, wrong = calibrate(scores, gains, starts, starts[:-1]).reliability
+    assert (wrong.sentences, wrong.right) == (1, 0)
+    assert [row.right for row in others] == [1] * 4
+    assert wrong.confidence > 0.1 + others[-1].confidence
+
+
+@pytest.mark.parametrize("gains", [[1, 0, 1], [0, 1, 1], [1, 1, 1]])
+@pytest.mark.parametrize("scores", [[2, 1, 5], [1, 1, 5], [1, 2, 5]])
+def test_lists_without_information_have_a_finite_curve(
+    scores: list[float], gains: list[float]
+) -> None:
+    """All lists are right, or wrong; scores are equal, or contrary; a list has one hypothesis."""
+    starts = np.array([0, 2, 3, 5, 6])
+    curve, rows = calibrate(
+        np.array(scores * 2, float), np.array(gains * 2, float), starts, starts[:-1]
+    )
+    assert np.isfinite([curve.scale, curve.slope, curve.offset]).all()
+    assert curve.slope > 0
+    assert sum(row.sentences for row in rows) == 4
+    assert 0 < confidence(np.array(scores[:2], float), 0, curve) < 1
+    calibrate(np.array([1.0]), np.array([1.0]), np.array([0, 1]), np.array([0]))
+
+
+def test_bins_have_equal_sizes_and_keep_equal_confidences_in_order() -> None:
+    confidences = np.array([0.9, *[0.5] * 18, 0.1])
+    right = np.array([True, *[True, False] * 9, False])
+    low, *middle, high = reliability(confidences, right)
+    assert middle == [ReliabilityRow(2, 0.5, 0.5)] * 8
+    # The last one and the second one; the last but one and the first one.
+    assert [row.confidence for row in (low, high)] == pytest.approx([0.3, 0.7])
+    assert [(row.sentences, row.right) for row in (low, high)] == [(2, 0.5)] * 2
+
+
+def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> None:
+    pool = random_pool(7, num_segments=20)
+    weights = np.ones(pool.num_features)
+
+    def scores(pool: Pool) -> Vector:
+        return held_out_scores(pool, CorpusBleu(), weights, TuneSettings(), seed=1)
+
+    stats = pool.stats.copy()
+    changed = pool.segments % 5 == 2
+    stats[changed] = stats[changed][::-1]
+    before, after = scores(pool), scores(replace(pool, stats=stats))
+    assert np.array_equal(before[changed], after[changed])
+    assert not np.isclose(before[~changed], after[~changed]).any()
+
+
+def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen() -> None:
+    # Ten features are noise: tuned weights select better translations of their own sentences.
+    pool = random_pool(3, num_segments=60, quality=(1.0, *[0.0] * 10))
+    metric, settings = CorpusBleu(), TuneSettings()
+    start = np.ones(pool.num_features)
+    weights = load_method("xbleu")(pool, metric, start, settings, seed=1).weights
+    gains = sentence_scores(metric, pool.stats)
+    curve, rows = calibrate_weights(pool, metric, gains, weights, settings, seed=1)
+    scores, best = pool.model_scores(weights), np.maximum.reduceat(gains, pool.starts[:-1])
+    chosen = pool.highest(scores)
+    mean = np.mean([
+        confidence(scores[begin : begin + 15], row - begin, curve)
+        for begin, row in zip(pool.starts[:-1], chosen, strict=True)
+    ])  # fmt: skip
+    assert mean == pytest.approx(sum(row.sentences * row.confidence for row in rows) / 60)
+    found = sum(row.sentences * row.right for row in rows) / 60
+    assert found < (gains[chosen] >= best).mean() - 0.05

@@ -386,3 +386,78 @@ def test_it_ends_where_every_step_loses_much() -> None:
     assert len(lines) == 5
     assert result.reason == TOO_FAR
     assert (result.promised, result.is_cut) == (0.99, False)
+
+
+# Start weights of new features
+
+C = FeatureLabel("C", 0)
+
+
+class NewFeatures:
+    """A decoder whose translations depend on the weights of the new features B and C.
+
+    The standard deviations of A, B and C are 1, 2 and 0.5. With a weight of -1 for A, the weights
+    with the same influence are 0.5 for B and 2 for C.
+    """
+
+    def __init__(self, right: dict[tuple[float, float], float]) -> None:
+        self.right = right  # the share of segments that are right, by the weights of B and C
+        self.decoded: list[tuple[float, float]] = []
+        self.segments: list[Sequence[int]] = []
+
+    def __call__(
+        self, number: int, weights: Weights, segments: Sequence[int] | None = None
+    ) -> Pool:
+        assert number == 1
+        assert segments is not None
+        assert weights["A"] == (-1.0,)
+        b, c = (weights.get(name, (0.0,))[0] for name in "BC")
+        self.decoded.append((b, c))
+        self.segments.append(segments)
+        right = round(self.right[b, c] * len(segments))
+        stats = [row for place in range(len(segments)) for row in ([int(place < right), 1], [0, 1])]
+        features = [[1.0, 3.0, 0.5], [-1.0, -1.0, -0.5]] * len(segments)
+        starts = np.arange(0, len(stats) + 1, 2)
+        return Pool((A, B, C), np.array(features), np.array(stats, float), starts)
+
+    def choose(self, *new: str, num_segments: int = 1_014) -> tuple[LoopResult, list[str]]:
+        lines: list[str] = []
+        start = WeightPair({"A": (-1.0,), "B": (0.0,)}, {"A": (-1.0,)})
+        loop = TuningLoop(self, Share(), start, towards_one, 1, report=lines.append)
+        loop.choose_start(new, num_segments)
+        return loop.result, lines
+
+
+def test_new_features_start_one_after_another_with_the_best_weight_of_a_few() -> None:
+    first = {(0.0, 0.0): 0.5, (0.05, 0.0): 0.6, (0.15, 0.0): 0.8, (0.5, 0.0): 0.4}
+    decoder = NewFeatures({**first, (0.15, 0.2): 0.8, (0.15, 0.6): 0.7, (0.15, 2.0): 0.9})
+    result, lines = decoder.choose("B", "C")
+    assert decoder.decoded == list(decoder.right)
+    assert result.next_weights == {"A": (-1.0,), "B": (0.15,), "C": (2.0,)}
+    assert result.rounds == ()
+    of_b = "with 0: 50.00, with 0.05: 60.00, with 0.5: 40.00"
+    of_c = "with 0: 80.00, with 0.2: 80.00, with 0.6: 70.00"
+    assert lines == [
+        f"start weight of B: 0.15 (share of 100 sentences 80.00, {of_b})",
+        f"start weight of C: 2 (share of 100 sentences 90.00, {of_c})",
+    ]
+
+
+def test_trials_are_spread_over_all_segments() -> None:
+    decoder = NewFeatures(dict.fromkeys([(0, 0), (0.05, 0), (0.15, 0), (0.5, 0)], 0.5))
+    result, lines = decoder.choose("B")
+    assert len(set(decoder.segments[0])) == 100
+    assert (decoder.segments[0][:3], decoder.segments[0][-1]) == ([0, 10, 20], 1003)
+    assert all(segments == decoder.segments[0] for segments in decoder.segments)
+    # Nothing is better than 0.
+    assert result.next_weights == {"A": (-1.0,), "B": (0.0,)}
+    assert lines[0].startswith("start weight of B: 0 (share of 100 sentences 50.00, with 0.05: ")
+    decoder.choose("B", num_segments=7)
+    assert decoder.segments[-1] == [0, 1, 2, 3, 4, 5, 6]
+
+
+def test_a_feature_that_the_lists_do_not_have_is_not_tried() -> None:
+    decoder = NewFeatures({(0, 0): 0.5})
+    result, lines = decoder.choose("D")
+    assert result.next_weights == {"A": (-1.0,), "B": (0.0,)}
+    assert (lines, len(decoder.decoded)) == ([], 1)

@@ -1,6 +1,5 @@
 """Prepare the texts of a system: tokenise them, change their case, split words, and clean them."""
 
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -11,9 +10,9 @@ from typing import Any, NamedTuple
 from moses_integration.alignments import parse_links
 from phrasescore.engines import open_pool
 from phrasescore.errors import DataError
-from phrasescore.foreign import load_truecaser
 from phrasescore.io.characters import BOUNDARY, split_line
 from phrasescore.io.corpora import read_together
+from phrasescore.io.moses_text import load_tokenizer, load_truecaser, train_truecaser
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.progress import Meter, ProgressCallback
@@ -25,8 +24,6 @@ CORPUS = ("corpus.source.gz", "corpus.target.gz")
 TRUECASERS = ("truecase-model.source", "truecase-model.target")
 MAX_RATIO = 9  # of the lengths of both sides, as in clean-corpus-n.perl
 _BLOCK = 500  # lines
-# sacremoses' time is quadratic in the number of words; longer sentences are hardly sentences.
-_MAX_TRUECASED = 1_000
 
 
 @dataclass(frozen=True)
@@ -35,18 +32,22 @@ class LineRules:
 
     :ivar language: the language of Moses' tokeniser; None for words that are separated by spaces.
     :ivar truecaser: the file of a truecaser.
+    :ivar changes_known_case: whether it also changes words that it knows within sentences.
     """
 
     path: str
     language: str | None = None
     lowercase: bool = False
     truecaser: str | None = None
+    changes_known_case: bool = False
     characters: bool = False
 
     def load(self) -> Callable[[int, bytes], str]:
         """Return a function that maps a line, given by number and bytes, to its sentence."""
         split = self._words if self.language is None else self._tokenizer(self.language)
-        truecase = None if self.truecaser is None else _load_truecaser(self.truecaser)
+        truecase = None
+        if self.truecaser is not None:
+            truecase = load_truecaser(self.truecaser, changes_known=self.changes_known_case)
 
         def prepare(number: int, raw: bytes) -> str:
             words = split(number, raw)
@@ -74,16 +75,8 @@ class LineRules:
         return words
 
     def _tokenizer(self, language: str) -> Callable[[int, bytes], Sequence[str]]:
-        from sacremoses import MosesTokenizer
-
-        tokenizer: Any = MosesTokenizer(lang=language)
-
-        def tokenize(number: int, raw: bytes) -> Sequence[str]:
-            text: str = tokenizer.tokenize(decode(self.path, number, raw), return_str=True)
-            # A word with another kind of space would be several words for the truecaser.
-            return text.split()
-
-        return tokenize
+        tokenize = load_tokenizer(language)
+        return lambda number, raw: tokenize(decode(self.path, number, raw))
 
 
 class _LineRows(NamedTuple):
@@ -167,6 +160,8 @@ class TextPreparer:
 
     def _rules(self) -> list[LineRules]:
         source, target = self.settings.tokenize or (None, None)
+        for language in filter(None, (source, target)):
+            load_tokenizer(language)  # warns once, before processes are forked
         languages = (source, *(target for _ in (self.paths[1], *self.further)))
         return [
             LineRules(path, language, self.settings.lowercase)
@@ -188,7 +183,9 @@ class TextPreparer:
                 target.write(second.encode() + b"\n")
         models = [folder / name for name in TRUECASERS]
         for text, model in zip(tokens, models, strict=True):
-            _train_truecaser(text, model)
+            sentences = (line.decode().split(" ") for line in read_lines(str(text)))
+            with open_output(str(model)) as stream:
+                stream.writelines(train_truecaser(sentences))
         return [
             *(LineRules(str(tokens[side]), truecaser=str(models[side])) for side in range(2)),
             *(replace(each, truecaser=str(models[1])) for each in rules[2:]),
@@ -271,30 +268,3 @@ def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_LineRows]:
     while block := list(islice(rows, _BLOCK)):
         yield _LineRows(before, block)
         before += len(block)
-
-
-def _train_truecaser(text: Path, model: Path) -> None:
-    """Write a model that train-truecaser.perl also writes, as lines may be in another order."""
-    from sacremoses import MosesTruecaser
-
-    lines = (line.decode().split() for line in read_lines(str(text)))
-    casing: dict[str, Counter[str]] = MosesTruecaser().train(lines)["casing"]
-    with open_output(str(model)) as stream:
-        for counts in casing.values():
-            total = counts.total()
-            (best, times), *others = counts.most_common()
-            words = [f"{best} ({times}/{total})", *(f"{word} ({n})" for word, n in others)]
-            stream.write(" ".join(words).encode() + b"\n")
-
-
-def _load_truecaser(path: str) -> Callable[[Sequence[str]], Sequence[str]]:
-    truecaser = load_truecaser(path)
-
-    def truecase(words: Sequence[str]) -> Sequence[str]:
-        if len(words) > _MAX_TRUECASED:
-            return words
-        cased: list[str] = truecaser.truecase(" ".join(words))
-        # It takes text apart that is not tokenised, such as "a<b".
-        return cased if len(cased) == len(words) else words
-
-    return truecase

@@ -319,9 +319,14 @@ class _SystemBuilder:
         reordering: tuple[Reordering, str] | None = None
         if name is not None:
             reordering = Reordering.parse(name), self._at(f"reordering-table.{name}.gz")
-        truecasers = [self._at(each) if settings.truecase else "" for each in TRUECASERS]
+        source, target = (self._at(each) if settings.truecase else "" for each in TRUECASERS)
         text = TextSettings(
-            settings.characters, " ".join(settings.tokenize or ()), settings.lowercase, *truecasers
+            settings.characters,
+            " ".join(settings.tokenize or ()),
+            settings.lowercase,
+            source,
+            target,
+            settings.truecase,
         )
         ini = moses_ini(
             self._at("phrase-table.gz"),

@@ -193,9 +193,9 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
     _check_search_networks(whole, engine, rows, models)
     absolute = {*whole.absolute_paths()}
-    for text in (data.dev, *data.tests):
-        if str(text.references[0]) in absolute:  # it may stand for several
-            absolute.update(map(str, systems.reference_files(text.references)))
+    for each in (data.dev, *data.tests):
+        if str(each.references[0]) in absolute:  # it may stand for several
+            absolute.update(map(str, systems.reference_files(each.references)))
     dev, *tests = (
         replace(text, references=systems.reference_files(text.references))
         for text in (data.dev, *data.tests)

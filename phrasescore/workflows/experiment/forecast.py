@@ -1,9 +1,11 @@
 """Forecast how long the steps of an experiment take.
 
 Training takes the minutes that the file gives it. The search is measured on the user's own text and
-tables; all other figures were measured on one core of an AMD EPYC.
+tables, in processor time, because other work on the machine would decide the plan; all other
+figures were measured on one core of an AMD EPYC.
 """
 
+import logging
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -13,13 +15,16 @@ from pathlib import Path
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
 from phrasescore.workflows.embedded_search import SearchWork
-from phrasescore.workflows.experiment.choice import NetworkChoice
+from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.run import next_step
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.translation.sentences import SentenceTask
+from tuning.loop import START_SHARES, TRIAL_SIZE
+
+_logger = logging.getLogger(__name__)
 
 _TIMED = 20  # sentences that are translated to measure the search
 _START = 4.0  # seconds until a process has imported torch
@@ -30,6 +35,7 @@ _XBLEU = 0.004  # seconds per sentence and round
 _COLUMN = 1 / 6_400  # seconds per line of the table (docs/performance.md: 189 s for 1,209,173)
 # Seconds for each sentence, with its list of 100 hypotheses, and each RNNsearch.
 _RESCORED = 0.03
+_BUSY = 1.5  # how many times as long as its processor time a search takes on a busy machine
 
 
 @dataclass(frozen=True)
@@ -44,7 +50,7 @@ class Forecast:
     loading: float  # seconds to load the tables
     sentence: float  # seconds for a sentence, in one process without networks
 
-    def steps(self, kept: Sequence[NetworkChoice], rounds: int) -> dict[Step, float]:
+    def steps(self, kept: Sequence[NetworkChoice], tuning: TuningPlan) -> dict[Step, float]:
         """Return the seconds that each step takes at most, in order."""
         rows = {self.wanted.systems[0].name, *(each.row for each in kept)}
         systems = tuple(system for system in self.wanted.systems if system.name in rows)
@@ -54,10 +60,16 @@ class Forecast:
             searched = self.sentence + self.words * _SEARCHED * len(run.system.search)
             searched /= self.wanted.engine.processes or 1
             rescored = _RESCORED * len(run.system.rescore)
+            networks = len(run.system.search)
+            rounds = tuning.search_rounds if networks else tuning.rounds
+            trials = 1 + networks * len(START_SHARES) if networks else 0
             for step in (step for step in plan.steps if run.folder in step.outputs[0].parents):
                 count = next((self.sizes[path] for path in step.inputs if path in self.sizes), 0)
+                tuned = min(count, tuning.sentences or count)
                 seconds[step.name] = {
-                    "tune": self.loading + rounds * count * (searched + rescored + _XBLEU),
+                    "tune": self.loading
+                    + rounds * tuned * (searched + rescored + _XBLEU)
+                    + trials * min(tuned, TRIAL_SIZE) * searched,
                     "decode": self.loading + count * searched,
                     "rescore": count * rescored,
                     "rerank": 0.0,
@@ -65,15 +77,18 @@ class Forecast:
         annotating = _COLUMN * self.phrases
         return {step: _START + seconds.get(step.name, annotating) for step in plan.steps}
 
-    def total(self, kept: Sequence[NetworkChoice], rounds: int) -> float:
+    def total(self, kept: Sequence[NetworkChoice], tuning: TuningPlan) -> float:
         """Return the seconds that the whole experiment takes at most."""
-        return total_seconds(self.steps(kept, rounds), self.wanted.engine.jobs)
+        return total_seconds(self.steps(kept, tuning), self.wanted.engine.jobs)
 
 
 def measure_search(
     configuration: DecoderConfiguration, sentences: Sequence[tuple[str, ...]]
 ) -> tuple[float, float]:
-    """Return the seconds to load the tables, and to translate a sentence."""
+    """Return the processor seconds to load the tables, and to translate a sentence.
+
+    A warning says if other work slows the machine down.
+    """
     sample = sentences[:: max(1, len(sentences) // _TIMED)][:_TIMED]
     work = SearchWork(
         configuration.path, SearchSettings(), sample, {}, threads=1, configuration=configuration
@@ -81,12 +96,19 @@ def measure_search(
     request = NbestRequest(os.devnull, 100, distinct=True)
     tasks = [SentenceTask(number, words, {}, request) for number, words in enumerate(sample)]
     work.load()(tasks[0])  # compiles the search, which is kept for later processes
-    start = time.monotonic()
+    begin, start = time.monotonic(), time.process_time()
     translate = work.load()
-    loaded = time.monotonic()
+    loaded = time.process_time()
     for task in tasks:
         translate(task)
-    return loaded - start, (time.monotonic() - loaded) / len(sample)
+    end, wall = time.process_time(), time.monotonic() - begin
+    if wall > _BUSY * (end - start):
+        _logger.warning(
+            "the machine is busy: translating %d sentences took %.1f s for %.1f s of processor "
+            "time; the expected times are for a machine without other work",
+            *(len(sample), wall, end - start),
+        )
+    return loaded - start, (end - loaded) / len(sample)
 
 
 def total_seconds(seconds: Mapping[Step, float], jobs: int) -> float:

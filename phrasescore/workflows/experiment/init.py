@@ -3,9 +3,9 @@
 import logging
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -27,12 +27,23 @@ from phrasescore.io.output import check_output, open_output
 from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
-from phrasescore.workflows.experiment.choice import ROUNDS, choose_networks, divide_time
+from phrasescore.workflows.experiment.choice import (
+    PLANS,
+    NetworkChoice,
+    TuningPlan,
+    choose_networks,
+    divide_time,
+)
 from phrasescore.workflows.experiment.config import RESERVED, read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast, measure_search
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
 from phrasescore.workflows.experiment.systems import STANDARD
-from phrasescore.workflows.experiment.texts import SystemText, Text, find_alignment
+from phrasescore.workflows.experiment.texts import (
+    SystemText,
+    Text,
+    find_alignment,
+    write_sample,
+)
 
 _logger = logging.getLogger(__name__)
 
@@ -48,6 +59,7 @@ class NewExperiment:
 
     rows: tuple[str, ...]
     without: dict[str, str]  # why the experiment does without a network, by its name
+    saved: tuple[str, ...]  # what was saved because there is little time
     steps: dict[str, float]  # how many seconds each step takes at most, in order
     seconds: float  # how long the experiment takes at most, with steps at the same time
 
@@ -149,7 +161,7 @@ def _write(
         threads=max(1, cores // jobs),
     )
     choices = choose_networks(pairs, has_alignment=alignments is not None, characters=characters)
-    whole = read_experiment(str(output), render(choices=choices, rounds=ROUNDS[0], time=""))
+    whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
     sentences = {
         text.source: read_source(str(text.source), None, markup, characters=characters)
@@ -164,13 +176,15 @@ def _write(
         phrases,
         *measure_search(search, sample),
     )
-    choices, rounds = divide_time(choices, forecast.total, settings.minutes)
+    choices, plan = divide_time(choices, forecast.total, settings.minutes)
     kept = [each for each in choices if not each.problem]
-    seconds = forecast.total(kept, rounds)
-    if settings.minutes and seconds > 60 * settings.minutes:
-        _logger.warning("the system without networks alone takes %s", format_duration(seconds))
+    seconds = forecast.total(kept, plan)
+    saved = tuple(_saved(plan, kept, len(sample)))
+    if plan.sentences is not None and plan.sentences < len(sample):
+        texts["dev"] = write_sample(texts["dev"], plan.sentences, folder)
     try:
-        content = render(choices=choices, rounds=rounds, time=format_duration(seconds)).encode()
+        time = format_duration(seconds)
+        content = render(choices=choices, plan=plan, saved=saved, time=time).encode()
     except UnicodeEncodeError as error:
         raise PhrasescoreError(f"{output}: expected paths in UTF-8, which TOML requires") from error
     with open_output(str(output)) as stream:
@@ -178,9 +192,22 @@ def _write(
     return NewExperiment(
         ("Baseline", *(each.row for each in kept)),
         {each.model: each.problem for each in choices if each.problem},
-        {step.name: time for step, time in forecast.steps(kept, rounds).items()},
+        saved,
+        {step.name: time for step, time in forecast.steps(kept, plan).items()},
         seconds,
     )
+
+
+def _saved(plan: TuningPlan, kept: Sequence[NetworkChoice], num_sentences: int) -> Iterator[str]:
+    """Yield what a plan does without, for lack of time."""
+    usual = PLANS[0]
+    if plan.rounds < usual.rounds:
+        is_searching = any(STANDARD[each.row].search for each in kept)
+        others = f", {plan.search_rounds} for rows with a network in the search"
+        text = f"{plan.rounds} rounds of tuning in place of {usual.rounds}"
+        yield f"{text}{others if is_searching else ''}"
+    if plan.sentences is not None and plan.sentences < num_sentences:
+        yield f"tuning on {plan.sentences:,} of the {num_sentences:,} sentences of dev"
 
 
 def _render(output: Path, **values: Any) -> str:
@@ -198,7 +225,14 @@ def _render(output: Path, **values: Any) -> str:
         is_inside = absolute.is_relative_to(folder)
         return to_toml(str(absolute.relative_to(folder) if is_inside else absolute))
 
-    environment.filters["path"] = path
+    def row(name: str) -> str:
+        system, plan = STANDARD[name], values["plan"]
+        if not system.search or plan.search_rounds == plan.rounds:
+            return to_toml(name)
+        keys = asdict(replace(system, iterations=plan.search_rounds)).items()
+        return f"{{ {', '.join(f'{key} = {to_toml(value)}' for key, value in keys if value)} }}"
+
+    environment.filters |= {"path": path, "row": row}
     models = {each.model for each in values["choices"] if not each.problem}
     more = [row for row in _MORE if models.issuperset(STANDARD[row].models)]
     template = resources.files(__package__) / "experiment.toml.j2"

@@ -239,7 +239,8 @@ class _Planner(Preparation):
         tuning, systems = self._wanted.tuning, self._wanted.systems
         own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
         others = f" ({', '.join(own)})" if own else ""
-        metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
+        metrics = self.names.in_words(tuning.metric, self.names.of)
+        metric = f" for {', '.join(metrics)}" if metrics else ""
         yield (
             f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "

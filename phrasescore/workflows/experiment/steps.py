@@ -2,8 +2,8 @@
 
 A step has a key: a digest of its command and its inputs' content, without the folders in which they
 are. It is done when it ran with this key and its outputs have not changed since. A changed input or
-setting therefore repeats only the step and the steps that read its outputs. The journal ``steps.json`` is replaced before and
-after each step.
+setting therefore repeats only the step and the steps that read its outputs. The journal
+``steps.json`` is replaced before and after each step.
 
 Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
 aside, so outputs that exist after a run was killed are complete. The older outputs are removed when
@@ -131,12 +131,15 @@ class StepStates:
         inputs = {path: self._files.digest(path) for path in step.inputs}
 
         def name(path: Path) -> str:
-            if path in inputs:
-                return inputs[path]
-            return self._names.of(path) if self._names.is_own(path) else path.name
+            if self._names.is_own(path) and path not in inputs:
+                return self._names.of(path)
+            if path in inputs or path.is_file():
+                return self._files.digest(path)
+            has_input = any(path in each.parents for each in inputs)
+            return path.name if has_input else self._names.of(path)
 
         words = self._names.in_words(step.words, name)
-        return journal.digest_text(json.dumps([words, *inputs.values()]))
+        return journal.digest_text(json.dumps([words, *map(inputs.get, step.inputs)]))
 
     def _digests(self, step: Step) -> dict[str, str]:
         return {self._names.of(path): self._files.digest(path) for path in step.outputs}

@@ -13,29 +13,31 @@ from phrasescore.workflows.experiment.rows import Preparation, Run
 
 def write_system(run: Run, planner: Preparation, wanted: Experiment) -> None:
     """Write the system's file beside the translations of a row, which has been tuned."""
-    scale = read_tune_report(run.report).confidence_scale
     name = run.system.name.replace("\r", " ")
+    config = Path(wanted.path).name
     lines = [
-        f"# Row {name} of {Path(wanted.path).name}, seed {run.seed}; docs/translate.md has all keys.",
-        *_settings(run, planner, wanted, 1.0 if scale is None else scale),
+        f"# Row {name} of {config}, seed {run.seed}; docs/translate.md has all keys.",
+        *_settings(run, planner, wanted),
     ]
     with open_output(str(run.system_file)) as stream:
         stream.write("".join(f"{line}\n" for line in lines).encode())
 
 
-def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) -> Iterator[str]:
+def _settings(run: Run, planner: Preparation, wanted: Experiment) -> Iterator[str]:
     engine, row = wanted.engine, run.system
 
-    def name(given: Path) -> str:
+    def named(given: Path) -> str:
         return planner.names.of(given, run.folder)
 
     def path(given: Path) -> str:
-        return to_toml(name(given))
+        return to_toml(named(given))
 
     yield f"moses_ini = {path(run.ini)}"
     yield f"weights = {path(run.weights)}"
     yield f"nbest_size = {row.nbest_size or engine.nbest_size}"
-    yield f"confidence_scale = {scale!r}  # calibrated on dev"
+    if (curve := read_tune_report(run.report).confidence) is not None:
+        values = ", ".join(f"{key} = {value!r}" for key, value in asdict(curve).items())
+        yield f"confidence = {{ {values} }}  # calibrated on dev"
     searching = row.search if engine.decoder == "embedded" else ()
     if engine.decoder == "moses" and engine.moses_bin is not None:
         yield 'decoder = "moses"'
@@ -58,10 +60,11 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment, scale: float) 
             yield f"{key} = {shown}"
     for name in planner.in_lists(row):
         column = planner.column(name)
-        (value,) = planner.names.in_words([column.value], name)
+        (value,) = planner.names.in_words([column.value], named)
         yield from ("", "[[rescore]]")
         yield f"{column.kind} = {to_toml(value)}"
         changed = {} if column.foreign is None else column.foreign.changes()
         for key, value in changed.items():
-            (shown,) = planner.names.in_words([str(value)], name)
-            yield f"text.{key} = {to_toml(shown if isinstance(value, str) else value)}"
+            if key in ("source_spm", "target_spm"):
+                (value,) = planner.names.in_words([value], named)
+            yield f"text.{key} = {to_toml(value)}"

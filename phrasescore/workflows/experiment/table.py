@@ -19,7 +19,7 @@ from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import p_value_text
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
-from phrasescore.report.systems import P_VALUES
+from phrasescore.report.systems import P_VALUES, Results, TextResults
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import Reporting, SectionName
 from phrasescore.workflows.experiment.config import TextSet
@@ -68,14 +68,25 @@ class ExperimentTable:
     metric: TableMetric = "bleu"
 
     @property
+    def results(self) -> Results:
+        """The scores by text, which say what is best."""
+        texts = (
+            TextResults(
+                text.name,
+                {row.name: row.cells[text.name] for row in self.rows if text.name in row.cells},
+                is_dev=text == self.texts[0],
+            )
+            for text in self.texts
+        )
+        return Results(tuple(row.name for row in self.rows), tuple(texts), self.metric)
+
+    @property
     def best(self) -> int | None:
         """The index of the row that is best on dev; None if fewer than two rows are measured."""
-        scores = [
-            (row.cells[self.texts[0].name].mean, -index)
-            for index, row in enumerate(self.rows)
-            if self.texts[0].name in row.cells
-        ]
-        return -max(scores)[1] if len(scores) > 1 else None
+        results = self.results
+        if results.best is None or len(results.dev) < 2:
+            return None
+        return results.systems.index(results.best)
 
     def __repr__(self) -> str:
         """Return the table as text."""
@@ -98,7 +109,7 @@ def measure(
         runs_by_name.setdefault(run.system.name, []).append(run)
     cells: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
-        for score in _compare(text, runs_by_name, existing, metric):
+        for score in _compare(text, runs_by_name, existing, metric, is_test=text != texts[0]):
             cells[score.name][text.name] = score
     rows = tuple(
         _row(name, own, existing, cells[name], texts) for name, own in runs_by_name.items()
@@ -106,7 +117,7 @@ def measure(
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning from tuning is already one of the remarks.
     known = tuple(f": {re.sub(_IN_RUNS, '', remark)}" for _, remark in remarks)
-    is_compared = any(each.difference is not None for row in rows for each in row.cells.values())
+    is_compared = any(each.p_value is not None for row in rows for each in row.cells.values())
     all_notes = (
         METRICS[metric],
         *([P_VALUES] if is_compared else []),
@@ -123,6 +134,8 @@ def _compare(
     runs_by_name: Mapping[str, Sequence[Run]],
     existing: Collection[Path],
     metric: TableMetric,
+    *,
+    is_test: bool,
 ) -> list[SystemScore]:
     outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
     systems = [
@@ -133,8 +146,9 @@ def _compare(
     if not systems:
         return []
     references = [read_sentences(str(path)) for path in text.references]
-    has_baseline = systems[0].name == next(iter(outputs))
-    return Comparison(systems, references, has_baseline=has_baseline, metric=metric).scores
+    # On the text of tuning, a p-value says nothing: each system had its choice there.
+    is_compared = is_test and systems[0].name == next(iter(outputs))
+    return Comparison(systems, references, has_baseline=is_compared, metric=metric).scores
 
 
 def _outputs(runs: Sequence[Run], text: TextSet, existing: Collection[Path]) -> list[Path]:
@@ -207,7 +221,7 @@ def to_text(table: ExperimentTable) -> str:
         cells = (_cell_text(row.cells.get(text.name)) for text in table.texts)
         rows.append([name, *cells, row.rounds, "best" if index == table.best else ""])
     heads = ["", *(text.name for text in table.texts), "rounds", ""]
-    best = [] if table.best is None else [f"best: the highest figure on {table.texts[0].name}."]
+    best = [] if table.best is None else [table.results.headline()]
     return "\n".join([*text_table([heads, *rows], "l"), "", *best, *table.notes]) + "\n"
 
 

@@ -54,10 +54,14 @@ class SystemText:
 
     def _sentences(self, side: int, path: Path) -> Iterator[Sequence[str]]:
         settings, side = self.settings, min(side, 1)
-        language = settings.tokenize.split(" ")[side] if settings.tokenize else None
         model = (settings.truecase_source, settings.truecase_target)[side]
-        truecaser = str(self.folder / model) if model else None
-        rules = LineRules(str(path), language, settings.lowercase, truecaser).load()
+        rules = LineRules(
+            str(path),
+            settings.languages()[side],
+            settings.lowercase,
+            str(self.folder / model) if model else None,
+            not settings.keeps_known_case,
+        ).load()
         prepare = rules if self._is_changed() else lambda *line: decode(str(path), *line)
         for number, line in enumerate(read_lines(str(path)), start=1):
             yield split_words(prepare(number, line).removesuffix("\r"))
@@ -65,7 +69,7 @@ class SystemText:
     def _check_words(self, sides: Sequence[tuple[int, Path]]) -> None:
         samples: list[list[Sequence[str]]] = []
         for side, path in sides:
-            sentences = list(islice(self._sentences(side, path), _LINES))
+            sentences = list(islice(self._sentences(side, path), _LINES + 1))
             if self.settings.characters:
                 sentences = [split_line(str(path), *line) for line in enumerate(sentences, start=1)]
             samples.append(sentences)
@@ -75,11 +79,14 @@ class SystemText:
             for words, field in zip(known, fields, strict=False):
                 words.update(field.split())
         for (side, path), sentences in zip(sides, samples, strict=True):
-            words = known[min(side, 1)]
-            unknown = Counter(word for word in chain(*sentences) if word not in words)
-            if (total := sum(map(len, sentences))) == 0:
-                raise DataError(str(path), None, "expected sentences, found no words")
-            problem = f"{unknown.total():,} of {total:,} words are not in {self.table.name}"
+            words, first = known[min(side, 1)], sentences[:_LINES]
+            lines = f" the first {_LINES:,} lines" if len(sentences) > _LINES else ""
+            unknown = Counter(word for word in chain(*first) if word not in words)
+            if (total := sum(map(len, first))) == 0:
+                problem = f"expected sentences, found no words{lines and f' in{lines}'}"
+                raise DataError(str(path), None, problem)
+            part = f"{total:,} words{lines and f' of{lines}'}"
+            problem = f"{unknown.total():,} of {part} are not in {self.table.name}"
             if 2 * unknown.total() > total:
                 examples = ", ".join(shorten(word) for word, _ in unknown.most_common(3))
                 cause = f"{likely_cause(unknown, words)} are source and translation swapped?"
@@ -110,14 +117,30 @@ class SystemText:
         written = {}
         with writing_folder(folder) as new:
             for name, text in texts.items():
-                ends = ["source", *(f"target{number}" for number in range(len(text) - 1))]
-                written[name] = tuple(folder / f"{name}.{end}" for end in ends)
+                written[name] = _files(folder, name, text)
                 for side, path in enumerate(text):
                     with open_output(str(new / written[name][side].name)) as stream:
                         for words in self._sentences(side, path):
                             stream.write(" ".join(words).encode() + b"\n")
         _logger.info("%s has the prepared texts", folder)
         return written
+
+
+def write_sample(text: Text, size: int, folder: Path) -> Text:
+    """Write some sentences, spread over a text for tuning, to a folder; return their files."""
+    rows = list(read_together(*map(str, text)))
+    chosen = [rows[place * len(rows) // size] for place in range(size)]
+    written = _files(folder, "dev.sample", text)
+    folder.mkdir(exist_ok=True)
+    for path, lines in zip(written, zip(*chosen, strict=True), strict=True):
+        with open_output(str(path)) as stream:
+            stream.writelines(line + b"\n" for line in lines)
+    return written
+
+
+def _files(folder: Path, name: str, text: Text) -> Text:
+    ends = ["source", *(f"target{number}" for number in range(len(text) - 1))]
+    return tuple(folder / f"{name}.{end}" for end in ends)
 
 
 def find_alignment(folders: Sequence[Path], train: Text) -> Path | None:

@@ -120,6 +120,18 @@ def read_experiment_folder(folder: str) -> ExperimentFolder:
     return ExperimentFolder(Path(folder), results, texts, rows, steps)
 
 
+def is_of_tuning(path: str) -> bool:
+    """Return whether a file has the translations of the text on which an experiment has tuned."""
+    file = Path(os.path.realpath(path))
+    folder = next((each for each in file.parents[:4] if (each / STEPS).exists()), None)
+    if folder is None or not (folder / TABLE).exists():
+        return False
+    found = read_experiment_folder(str(folder))
+    tuned = [text.name for text in found.texts if text.tuned]
+    outputs = (path for row in found.rows for name in tuned for path in row.outputs.get(name, ()))
+    return file in (folder / output for output in outputs)
+
+
 def _read_steps(path: str) -> tuple[StepRecord, ...]:
     if not os.path.exists(path):
         return ()
@@ -143,21 +155,23 @@ def _read_results(
     names |= dict.fromkeys(name for own in cells.values() for name in own)
     measured = []
     for name in names:
-        scores = {row: _score(row, own[name]) for row, own in cells.items() if name in own}
-        measured.append(TextResults(name, scores, name in tuned))
+        is_dev = name in tuned
+        scores = {row: _score(row, own[name], is_dev) for row, own in cells.items() if name in own}
+        measured.append(TextResults(name, scores, is_dev))
     remarks = {row.name: row.remarks for row in rows}
     rounds = {row.name: ", ".join(row.rounds) for row in rows}
     notes = msgspec.convert(table.get("notes", []), list[str])
     caption = [f"{row.name}: {row.features}." for row in rows if row.features]
-    dev = next((text.scores for text in measured if text.is_dev and text.scores), {})
-    if usable := [row for row in rows if row.system and row.name in dev]:
-        best = max(usable, key=lambda row: dev[row.name].mean)
-        command = f"phrasescore translate {shlex.quote(best.system)} TEXT -o TRANSLATIONS"
-        caption.append(f"To use {best.name}, in the experiment's folder: {command}")
-    return Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes, caption)
+    results = Results(tuple(cells), tuple(measured), metric, rounds, remarks, notes, caption)
+    for system in (row.system for row in rows if row.system and row.name == results.best):
+        command = f"phrasescore translate {shlex.quote(system)} TEXT -o TRANSLATIONS"
+        caption.append(f"To use {results.choice}, in the experiment's folder: {command}")
+    return results
 
 
-def _score(system: str, values: object) -> SystemScore:
+def _score(system: str, values: object, is_dev: bool) -> SystemScore:
     cell = msgspec.convert(values, _Cell)
     score = SystemScore(system, cell.replicas, cell.length_ratio)
+    if is_dev:  # version 0.3 compared systems on it
+        return score
     return replace(score, difference=cell.difference, interval=cell.interval, p_value=cell.p_value)

@@ -109,8 +109,10 @@ def _make_tuning(inputs: ReportInputs) -> MadeSection:
         section = results.tuning_section(inputs.tuning)
     if inputs.experiment is not None:
         reports = inputs.experiment.tune_reports()
-        table = [systems.weights_table(reports)] if reports else []
-        section = replace(section, blocks=(*table, *section.blocks))
+        tables = [systems.weights_table(reports)] if reports else []
+        if calibrated := {name: each for name, each in reports.items() if each.reliability}:
+            tables.append(systems.reliability_table("reliability", calibrated))
+        section = replace(section, blocks=(*tables, *section.blocks))
     if not section.blocks:
         return MadeSection(None, ["the experiment has no tuned system yet"])
     return MadeSection(section)

@@ -8,11 +8,16 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
+import uvicorn
+
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.serving import Serving
 from phrasescore.signals import catching_signals
+from phrasescore.workflows.serve.application import TranslationServer
+from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.connections import MOST_CONNECTIONS, limited_connections
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.system import read_system
 from phrasescore.workflows.translation.text import SystemSentence
@@ -27,16 +32,6 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
     :param system: the file ``system.toml``.
     :param compute: ``workers`` and ``device``.
     """
-    try:
-        import uvicorn
-
-        from phrasescore.workflows.serve.application import TranslationServer
-        from phrasescore.workflows.serve.connections import MOST_CONNECTIONS, limited_connections
-    except ImportError as error:
-        problem = "serve needs starlette and uvicorn: pip install 'phrasescore[server]'"
-        raise PhrasescoreError(problem) from error
-    from phrasescore.workflows.serve.collector import SentenceCollector
-
     read = read_system(system)
     if read.moses_bin is not None:
         problem = "serve requires the embedded search: Moses reads a whole text at once"

@@ -1,16 +1,24 @@
 """What a server answers: JSON, Moses' XML-RPC and a page, with limits."""
 
 import asyncio
+import gzip
+import io
 import logging
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any
+from xmlrpc.client import Fault
 
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.serving import Serving
@@ -18,28 +26,34 @@ from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.page import render_page
-from phrasescore.workflows.serve.xml_rpc import CallError
+from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.text import SystemSentence
 from phrasescore.workflows.translation.translate import SystemTranslation
 
 _logger = logging.getLogger(__name__)
 
-_MOST_BYTES = 1 << 20  # of a request's body
+_MOST_BYTES = 1 << 20  # of a request's body, also when it is decompressed
 _MOST_SENTENCES = 100  # of a request
-_MOST_HYPOTHESES = 1000  # of a sentence
 _MOST_CHARACTERS = 200  # of the reason for a refusal
 _MOST_WAITING = 1000  # sentences of all requests that are not translated yet
 
 _NOTHING = SystemSentence((), ())
-_FAULTS = {400: xml_rpc.WRONG_TYPE, 408: xml_rpc.TIMEOUT, 504: xml_rpc.TIMEOUT, 500: -500}
+# The codes of faults for statuses; for others, LIMIT_EXCEEDED.
+_FAULTS = {
+    400: xml_rpc.WRONG_TYPE,
+    408: xml_rpc.TIMEOUT,
+    415: xml_rpc.WRONG_TYPE,
+    500: xml_rpc.INTERNAL,
+    504: xml_rpc.TIMEOUT,
+}
 
 
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of a request for JSON."""
 
     text: str | list[str]
-    nbest: Annotated[int, msgspec.Meta(ge=0, le=_MOST_HYPOTHESES)] = 0
+    nbest: Annotated[int, msgspec.Meta(ge=0, le=MOST_HYPOTHESES)] = 0
     explain: bool = False
     tokenized: bool = False
 
@@ -54,6 +68,13 @@ class TranslationServer:
         self._collector, self._settings, self._name = collector, settings, name
         self._page, self._headers = render_page(name)
         self._num_waiting = 0
+        middleware = [Middleware(_in_origin_form)]
+        if settings.allow_origin:
+            origins, methods = settings.allow_origin, ["GET", "POST"]
+            cors = Middleware(
+                CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"]
+            )
+            middleware.append(cors)
         self.application = Starlette(
             routes=[
                 Route("/", self._show_page),
@@ -61,6 +82,7 @@ class TranslationServer:
                 Route("/translate", self._answer_json, methods=["POST"]),
                 Route("/RPC2", self._answer_xml, methods=["POST"]),
             ],
+            middleware=middleware,
             exception_handlers={HTTPException: _to_json},
         )
 
@@ -81,10 +103,9 @@ class TranslationServer:
         try:
             return await self._within_limits(request, self._translate_xml)
         except HTTPException as error:
-            code = _FAULTS.get(error.status_code, xml_rpc.LIMIT_EXCEEDED)
-            return _xml(xml_rpc.format_fault(CallError(code, error.detail)))
-        except CallError as error:
-            return _xml(xml_rpc.format_fault(error))
+            return _xml([_to_fault(error)])
+        except Fault as error:
+            return _xml([error])
 
     async def _within_limits(
         self, request: Request, answer: Callable[[Request, bytes], Any]
@@ -105,16 +126,10 @@ class TranslationServer:
             raise HTTPException(status, problem) from None
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
-        except DataError as error:
-            # Sentences are lines of "text"; another file is one of the system's.
-            raise HTTPException(400 if error.path == "text" else 500, str(error)) from error
-        except PhrasescoreError as error:
-            raise HTTPException(500, str(error)) from error
-        except (HTTPException, CallError):
+        except (HTTPException, Fault):
             raise
         except Exception as error:
-            _logger.exception("a request failed")
-            raise HTTPException(500, "internal error; see the log of the server") from error
+            raise _refusal(error) from error
 
     async def _translate_json(self, request: Request, body: bytes) -> Response:
         try:
@@ -126,40 +141,52 @@ class TranslationServer:
         texts = [given.text] if isinstance(given.text, str) else given.text
         size = max(given.nbest, int(given.explain))
         task = SystemTask(0, _NOTHING, size, True, size > 0, attention=given.explain)
-        found = await self._translate(request, texts, task, tokenized=given.tokenized)
+        tasks = [(text, task._replace(number=number)) for number, text in enumerate(texts)]
+        found = await self._translate(request, tasks, tokenized=given.tokenized)
         return _json({"translations": [_fields(each, explain=given.explain) for each in found]})
 
     async def _translate_xml(self, request: Request, body: bytes) -> Response:
-        call = xml_rpc.parse_call(body)
-        if call.nbest > _MOST_HYPOTHESES:
-            problem = f"nbest: expected at most {_MOST_HYPOTHESES}, found {call.nbest}"
-            raise CallError(xml_rpc.LIMIT_EXCEEDED, problem)
-        task = SystemTask(0, _NOTHING, call.nbest, explain=bool(call.align or call.nbest))
-        (found,) = await self._translate(request, [call.text], task, tokenized=True)
-        return _xml(xml_rpc.format_answer(call, found))
+        calls, is_multicall = xml_rpc.parse_calls(body)
+        tasks = [
+            (call.text, SystemTask(0, _NOTHING, call.nbest, explain=call.align or call.nbest > 0))
+            for call in calls
+            if isinstance(call, TranslateCall)
+        ]
+        # A sentence that is refused fails its own call only.
+        found = iter(await self._translate(request, tasks, tokenized=True, return_exceptions=True))
+        answers = [
+            _answer(call, next(found)) if isinstance(call, TranslateCall) else call
+            for call in calls
+        ]
+        return _xml(answers, is_multicall=is_multicall)
 
     async def _translate(
-        self, request: Request, texts: Sequence[str], task: SystemTask, *, tokenized: bool
-    ) -> list[SystemTranslation]:
-        """Return the translations in order, unless the client goes away.
+        self,
+        request: Request,
+        tasks: Sequence[tuple[str, SystemTask]],
+        *,
+        tokenized: bool,
+        return_exceptions: bool = False,
+    ) -> list[Any]:
+        """Return the translations of texts in order, unless the client goes away.
 
+        :param return_exceptions: whether to return the exceptions of sentences in their places.
         :raises DataError: if a sentence is refused.
         """
-        if len(texts) > _MOST_SENTENCES:
-            problem = f"expected at most {_MOST_SENTENCES} sentences, found {len(texts):,}"
+        if len(tasks) > _MOST_SENTENCES:
+            problem = f"expected at most {_MOST_SENTENCES} sentences, found {len(tasks):,}"
             raise HTTPException(413, problem)
-        if self._num_waiting + len(texts) > _MOST_WAITING:
+        if self._num_waiting + len(tasks) > _MOST_WAITING:
             problem = f"the server is busy: {self._num_waiting:,} sentences are waiting"
             raise HTTPException(503, problem, {"Retry-After": "1"})
-        self._num_waiting += len(texts)
+        self._num_waiting += len(tasks)
         gone = asyncio.ensure_future(_wait_until_gone(request))
         answers = asyncio.gather(
             *(
-                asyncio.wrap_future(
-                    self._collector.submit(text, task._replace(number=number), tokenized=tokenized)
-                )
-                for number, text in enumerate(texts)
-            )
+                asyncio.wrap_future(self._collector.submit(text, task, tokenized=tokenized))
+                for text, task in tasks
+            ),
+            return_exceptions=return_exceptions,
         )
         answers.add_done_callback(_ignore)
         both: list[asyncio.Future[Any]] = [gone, answers]
@@ -171,13 +198,26 @@ class TranslationServer:
         finally:
             for each in both:
                 each.cancel()
-            self._num_waiting -= len(texts)
+            self._num_waiting -= len(tasks)
 
 
 def _ignore(future: "asyncio.Future[Any]") -> None:
     """Mark the exception of a future as seen, which asyncio would otherwise report."""
     if not future.cancelled():
         future.exception()
+
+
+def _in_origin_form(application: ASGIApp) -> ASGIApp:
+    """Return the application for targets in absolute form, too, which servers have to accept.
+
+    See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        path = re.sub("(?i)^https?://[^/]*", "", scope["path"]) or "/"
+        await application({**scope, "path": path}, receive, send)
+
+    return answer
 
 
 async def _read_body(request: Request) -> bytes:
@@ -191,7 +231,27 @@ async def _read_body(request: Request) -> bytes:
             break
     if size > _MOST_BYTES:
         raise HTTPException(413, f"expected a request of at most {_MOST_BYTES:,} bytes")
-    return b"".join(parts)
+    body = b"".join(parts)
+    coding = ", ".join(request.headers.getlist("Content-Encoding"))
+    match coding.lower():
+        case "" | "identity":
+            return body
+        case "gzip" | "x-gzip":
+            return _gunzip(body)
+    problem = f"expected no Content-Encoding, or gzip; found {coding[:_MOST_CHARACTERS]!r}"
+    raise HTTPException(415, problem, {"Accept-Encoding": "gzip"})
+
+
+def _gunzip(body: bytes) -> bytes:
+    """Return the text of a compressed body; no more than the limit is ever decompressed."""
+    try:
+        text = gzip.GzipFile(fileobj=io.BytesIO(body)).read(_MOST_BYTES + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise HTTPException(400, f"expected a body in gzip: {error}") from error
+    if len(text) > _MOST_BYTES:
+        problem = f"expected a request of at most {_MOST_BYTES:,} bytes when it is decompressed"
+        raise HTTPException(413, problem)
+    return text
 
 
 async def _wait_until_gone(request: Request) -> None:
@@ -220,7 +280,29 @@ def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def _xml(body: bytes) -> Response:
+def _answer(call: TranslateCall, found: SystemTranslation | Exception) -> Any:
+    """Return the answer to a call of XML-RPC, or the fault if its sentence failed."""
+    if isinstance(found, Exception):
+        return _to_fault(_refusal(found))
+    return xml_rpc.answer_of(call, found)
+
+
+def _refusal(error: Exception) -> HTTPException:
+    """Return what a client is told about an exception."""
+    if isinstance(error, PhrasescoreError):
+        # Sentences are lines of "text"; another file is one of the system's.
+        is_sentence = isinstance(error, DataError) and error.path == "text"
+        return HTTPException(400 if is_sentence else 500, str(error))
+    _logger.error("a request failed", exc_info=error)
+    return HTTPException(500, "internal error; see the log of the server")
+
+
+def _to_fault(error: HTTPException) -> Fault:
+    return Fault(_FAULTS.get(error.status_code, xml_rpc.LIMIT_EXCEEDED), error.detail)
+
+
+def _xml(answers: Sequence[Any], *, is_multicall: bool = False) -> Response:
+    body = xml_rpc.format_answers(answers, is_multicall=is_multicall)
     return Response(body, media_type="text/xml")
 
 

@@ -1,33 +1,51 @@
 """Moses' XML-RPC: the calls that mosesserver takes, and its answers.
 
-See moses/server/TranslationRequest.cpp. Parameters that select other weights or models are refused,
-and reports that phrasescore lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
+See moses/server/TranslationRequest.cpp, and src/system_method.c in xmlrpc-c for the methods of the
+system. Parameters that select other weights or models are refused, and reports that phrasescore
+lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
 """
 
 import re
 import xmlrpc.client
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from xml.parsers import expat
+from xmlrpc.client import Fault
 
+from moses_integration.nbest_values import Hypothesis
 from phrasescore.workflows.translation.pipeline import ExplainedHypothesis
 from phrasescore.workflows.translation.translate import SystemTranslation
 
 # The codes of faults in xmlrpc-c, on which mosesserver is built.
-INTERNAL, WRONG_TYPE, NOT_XML_RPC, TIMEOUT, NO_SUCH_METHOD, LIMIT_EXCEEDED = (
-    *(-500, -501, -503, -505, -506),
-    -509,
-)
+INTERNAL, WRONG_TYPE, NOT_XML_RPC, TIMEOUT = -500, -501, -503, -505
+NO_SUCH_METHOD, REFUSED, LIMIT_EXCEEDED = -506, -507, -509
+
+MOST_HYPOTHESES = 1000  # of a sentence
 
 _OF_WEIGHTS = ("context-weights", "lambda", "session-id", "weights")
+# The switches of mosesserver, also those without an effect here: a wrong value is refused.
+_SWITCHES = (
+    "add-score-breakdown", "align", "nbest-distinct", "report-all-factors", "sg", "topt",
+    "word-align",
+)  # fmt: skip
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-
-class CallError(Exception):
-    """A call that is answered with a fault."""
-
-    def __init__(self, code: int, problem: str) -> None:
-        super().__init__(problem)
-        self.code = code
+_TYPES: dict[str, type] = {"array": list, "string": str, "struct": dict}
+# The types of each method's answer and of its parameters, and what it does.
+_METHODS = {
+    "system.listMethods": (["array"], "Return the names of all methods."),
+    "system.methodExist": (["boolean", "string"], "Return whether there is a method of this name."),
+    "system.methodHelp": (["string", "string"], "Return what the method of this name does."),
+    "system.methodSignature": (
+        ["array", "string"],
+        "Return the types of the answer and of the parameters of the method of this name.",
+    ),
+    "system.multicall": (
+        ["array", "array"],
+        "Make calls: structs of methodName and params. Return their answers, each in an array.",
+    ),
+    "translate": (["struct", "struct"], "Translate text, a sentence of the system's words."),
+}
 
 
 class TranslateCall(NamedTuple):
@@ -39,65 +57,126 @@ class TranslateCall(NamedTuple):
     breakdown: bool  # whether features are requested
 
 
-def parse_call(body: bytes) -> TranslateCall:
-    """Return the parameters of a call.
+# A call of ``translate``, the answer to another call, or the fault of a call in a multicall.
+Call = TranslateCall | Fault | bool | str | list[Any]
 
-    :raises CallError: if the call is malformed, or of another method.
+
+def parse_calls(body: bytes) -> tuple[list[Call], bool]:
+    """Return the calls of a request, and whether they are those of a ``system.multicall``.
+
+    :raises Fault: if the request is malformed.
     """
+    method, params = _parse(body)
+    if method != "system.multicall":
+        return [_read_call(method, params)], False
+    _check(method, params)
+    return [_inner_call(each) for each in params[0]], True
+
+
+def _parse(body: bytes) -> tuple[Any, Sequence[Any]]:
+    """Return the name of the method, and the parameters."""
     try:
         # Entities can only be declared in a document type, and can make a short text very long.
         parser = expat.ParserCreate()
         parser.StartDoctypeDeclHandler = _refuse_doctype
         parser.Parse(body, True)
         params, method = xmlrpc.client.loads(body, use_builtin_types=True)
-    except CallError:
-        raise
     except Exception as error:  # xmlrpc.client raises many kinds for malformed values
         problem = f"expected a call in XML-RPC: {error or type(error).__name__}"
-        raise CallError(NOT_XML_RPC, problem) from error
-    if method != "translate":
-        problem = f"expected the method translate, found {str(method)[:60]!r}"
-        raise CallError(NO_SUCH_METHOD, problem)
-    if len(params) != 1 or not isinstance(params[0], dict):
-        raise CallError(WRONG_TYPE, "translate: expected one parameter, a struct")
-    return _translate_call(params[0])
+        raise Fault(NOT_XML_RPC, problem) from error
+    return method, params
 
 
 def _refuse_doctype(*_: object) -> None:
-    raise CallError(NOT_XML_RPC, "expected a call in XML-RPC, found a document type")
+    raise ValueError("found a document type")
+
+
+def _inner_call(given: Any) -> Call:
+    """Return a call in a multicall; what is wrong with it affects no other call."""
+    try:
+        if not isinstance(given, dict) or not isinstance(given.get("params"), list):
+            problem = "system.multicall: expected structs with methodName, and params, an array"
+            raise Fault(WRONG_TYPE, problem)
+        method = given.get("methodName")
+        if method == "system.multicall":
+            raise Fault(REFUSED, "system.multicall: expected calls of other methods")
+        return _read_call(method, given["params"])
+    except Fault as fault:
+        return fault
+
+
+def _read_call(method: Any, params: Sequence[Any]) -> Call:
+    _check(method, params)
+    match method:
+        case "translate":
+            return _translate_call(params[0])
+        case "system.listMethods":
+            return list(_METHODS)
+        case "system.methodExist":
+            return params[0] in _METHODS
+    _check_name(params[0])
+    signature, about = _METHODS[params[0]]
+    return about if method == "system.methodHelp" else [signature]
+
+
+def _check_name(method: Any) -> None:
+    if not isinstance(method, str) or method not in _METHODS:
+        problem = f"expected a method among {', '.join(_METHODS)}; found {str(method)[:60]!r}"
+        raise Fault(NO_SUCH_METHOD, problem)
+
+
+def _check(method: Any, params: Sequence[Any]) -> None:
+    """Check the name of a method, and the number and the types of its parameters."""
+    _check_name(method)
+    _, *names = _METHODS[method][0]
+    if [type(each) for each in params] != [_TYPES[name] for name in names]:
+        wanted = f"one parameter, of the type {names[0]}" if names else "no parameters"
+        raise Fault(WRONG_TYPE, f"{method}: expected {wanted}")
 
 
 def _translate_call(given: dict[str, Any]) -> TranslateCall:
     if "text" not in given:
-        raise CallError(NOT_XML_RPC, "translate: expected a member text in the struct")
+        raise Fault(NOT_XML_RPC, "translate: expected a member text in the struct")
     for name in _OF_WEIGHTS:
         if name in given:
-            raise CallError(WRONG_TYPE, f"translate: {name} is not supported")
+            raise Fault(WRONG_TYPE, f"translate: {name} is not supported")
     text, nbest = given["text"], given.get("nbest", 0)
     if not isinstance(text, str):
-        raise CallError(WRONG_TYPE, "translate: text: expected a string")
+        raise Fault(WRONG_TYPE, "translate: text: expected a string")
     if isinstance(nbest, str) and re.fullmatch("[0-9]{1,9}", nbest):
         nbest = int(nbest)
-    if not isinstance(nbest, int) or nbest < 0:
-        raise CallError(WRONG_TYPE, "translate: nbest: expected a whole number of at least 0")
-    return TranslateCall(
-        text, nbest, _is_set(given, "align"), _is_set(given, "add-score-breakdown")
-    )
+    if type(nbest) is not int or nbest < 0:
+        raise Fault(WRONG_TYPE, "translate: nbest: expected a whole number of at least 0")
+    if nbest > MOST_HYPOTHESES:
+        problem = f"translate: nbest: expected at most {MOST_HYPOTHESES}, found {nbest}"
+        raise Fault(LIMIT_EXCEEDED, problem)
+    is_on = {name: _is_on(name, given.get(name, False)) for name in _SWITCHES}
+    return TranslateCall(text, nbest, is_on["align"], is_on["add-score-breakdown"])
 
 
-def _is_set(given: dict[str, Any], name: str) -> bool:
-    value = given.get(name, False)
-    return value is True or value in ("true", "True", "TRUE", "1")
+def _is_on(name: str, value: Any) -> bool:
+    """Return the value of a switch: a boolean, a number, or a word that mosesserver knows.
+
+    See ``Scan<bool>`` in moses/Util.cpp. mosesserver itself takes no numbers; clients send them.
+    """
+    word = value.lower() if isinstance(value, str) else value
+    if word in (True, "true", "yes", "y", "1"):
+        return True
+    if word in (False, "false", "no", "n", "0"):
+        return False
+    problem = f"translate: {name}: expected true or false, or 1 or 0, found {str(value)[:60]!r}"
+    raise Fault(WRONG_TYPE, problem)
 
 
-def format_answer(call: TranslateCall, found: SystemTranslation) -> bytes:
-    """Return the answer to a call; ``found`` has the hypotheses if they are needed."""
+def answer_of(call: TranslateCall, found: SystemTranslation) -> dict[str, Any]:
+    """Return the answer to a call; ``found`` has the hypotheses and the list if they are needed."""
     answer: dict[str, Any] = {"text": found.text}
     if call.align:
         answer["align"] = _align(found.hypotheses[0]) if found.hypotheses else []
     if call.nbest:
-        answer["nbest"] = [_hypothesis(call, each) for each in found.hypotheses[: call.nbest]]
-    return _format((answer,))
+        listed = zip(found.to_list(), found.hypotheses, strict=True)
+        answer["nbest"] = [_hypothesis(call, *each) for each in listed]
+    return answer
 
 
 def _align(found: ExplainedHypothesis) -> list[dict[str, int]]:
@@ -113,25 +192,35 @@ def _align(found: ExplainedHypothesis) -> list[dict[str, int]]:
     ]
 
 
-def _hypothesis(call: TranslateCall, found: ExplainedHypothesis) -> dict[str, Any]:
+def _hypothesis(
+    call: TranslateCall, listed: Hypothesis, found: ExplainedHypothesis
+) -> dict[str, Any]:
+    """Return a hypothesis with the features of Moses' lists, which lack unknown words."""
     answer: dict[str, Any] = {"hyp": found.words, "totalScore": found.score}
     if call.align:
         answer["align"] = _align(found)
     if call.breakdown:
-        values = {part.name: part.values for part in found.features}
         answer["fvals"] = " ".join(
-            f"{name}= {' '.join(f'{value:g}' for value in own)}" for name, own in values.items()
+            f"{name}= {' '.join(f'{value:g}' for value in own)}"
+            for name, own in listed.features.items()
         )
         # Dense values, and Moses' sparse ones.
-        answer["scores"] = {name: [list(own), {}] for name, own in values.items()}
+        answer["scores"] = {name: [list(own), {}] for name, own in listed.features.items()}
     return answer
 
 
-def format_fault(error: CallError) -> bytes:
-    """Return the answer to a call that failed."""
-    return _format(xmlrpc.client.Fault(error.code, str(error)))
+def format_answers(answers: Sequence[Any], *, is_multicall: bool) -> bytes:
+    """Return the response with the answer to a call, or with those to the calls of a multicall.
 
-
-def _format(value: Any) -> bytes:
-    text = xmlrpc.client.dumps(value, methodresponse=True, encoding="utf-8")
+    :param answers: values, or faults.
+    """
+    value = [_inner_answer(each) for each in answers] if is_multicall else answers[0]
+    params = value if isinstance(value, Fault) else (value,)
+    text = xmlrpc.client.dumps(params, methodresponse=True, encoding="utf-8")
     return _NOT_IN_XML.sub("\ufffd", text).encode()
+
+
+def _inner_answer(answer: Any) -> Any:
+    if isinstance(answer, Fault):
+        return {"faultCode": answer.faultCode, "faultString": answer.faultString}
+    return [answer]

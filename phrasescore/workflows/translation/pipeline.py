@@ -11,6 +11,7 @@ import numpy as np
 from moses_integration.alignments import PhraseSpan, parse_segmentation
 from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
+from moses_integration.decoder.search import Translation
 from moses_integration.list_features import Values, WeightedSum
 from moses_integration.nbest import NbestList, parse_nbest
 from phrasescore.devices import torch_threads
@@ -29,7 +30,7 @@ from phrasescore.workflows.translation.sentences import (
 )
 from phrasescore.workflows.translation.system import TranslationSystem
 from phrasescore.workflows.translation.text import SystemSentence
-from tuning.choices import posterior
+from tuning.confidence import confidence
 
 _LIST = "the n-best list"
 
@@ -122,6 +123,7 @@ class SystemPipeline:
                 raise ConfigError(system.path, "rescore", str(error)) from error
             self._scorer, names = self._stack.enter_context(scorer), scorer.names
         self._translator: StreamTranslator | None = None
+        self._omitted: list[str] = []  # features that are in Moses' scores, and not in its lists
         if system.moses_bin is None:
             configuration = read_configuration(
                 str(system.moses_ini), system.search, system.paths_from
@@ -141,7 +143,10 @@ class SystemPipeline:
             )
             self._translator.compile()
         else:
-            own = system.read_ini().tuneable_weights()
+            ini = system.read_ini()
+            own = ini.tuneable_weights()
+            if not names:
+                self._omitted = [each.name for each in ini.features if each.name not in own]
             shown = {name: len(values) for name, values in own.items()}
             sizes = {f"{UNKNOWN_WORDS}0": 1, **shown}
             weights = system.check_weights(sizes, shown, names)
@@ -160,12 +165,12 @@ class SystemPipeline:
             return self._translate(task)
 
     def _translate(self, task: SystemTask) -> SystemOutput:
-        decoded = task.decoded
+        decoded, searched = task.decoded, None
         if decoded is None:
             assert self._translator is not None
-            decoded = self._translator.translate(
-                SentenceTask(task.number, task.sentence.tokens, {}, self._request(task))
-            )
+            sentence = SentenceTask(task.number, task.sentence.tokens, {}, self._request(task))
+            searched, counts = self._translator.search(sentence)
+            decoded = self._translator.lines(sentence, searched, counts)
         best = decoded.output.decode().removesuffix("\n")
         if not decoded.nbest:  # not needed, or no translation within the distortion limit
             return SystemOutput(best, 0.0, b"", (), decoded.counts)
@@ -177,14 +182,17 @@ class SystemPipeline:
             found, scores = self._rescore(found, task.sentence)
             order = (-scores).argsort(kind="stable").tolist()
             best = found.hypothesis(order[0]).strip(b" ").decode()
-        # The scale is for lists of this size.
-        shares = posterior(scores[: self._system.nbest_size], self._system.confidence_scale)
         nbest = b"".join(sorted_lines(found, scores).splitlines(True)[: task.nbest])
         shown = order[: max(1, task.nbest)] if task.explain else []
-        explained = tuple(self._explain(found, index, scores, task) for index in shown)
+        own = None if self._scorer is not None else searched
+        explained = tuple(
+            self._explain(found, index, float(scores[index]), task, own) for index in shown
+        )
         attention = self._attend(task, explained) if task.attention else ()
-        confidence = float(shares[order[0]])
-        return SystemOutput(best, confidence, nbest, explained, decoded.counts, attention)
+        # The curve is for lists of this size.
+        listed = scores[: self._system.nbest_size]
+        sure = confidence(listed, order[0], self._system.confidence)
+        return SystemOutput(best, sure, nbest, explained, decoded.counts, attention)
 
     def _request(self, task: SystemTask) -> NbestRequest | None:
         """Return which list of the search is needed, or None if only the best translation is."""
@@ -206,20 +214,39 @@ class SystemPipeline:
         return found, WeightedSum(self.weights)(found)
 
     def _explain(
-        self, found: NbestList, index: int, scores: Values, task: SystemTask
+        self,
+        found: NbestList,
+        index: int,
+        score: float,
+        task: SystemTask,
+        searched: Translation | None,
     ) -> ExplainedHypothesis:
+        """Return a hypothesis with the features whose sum is its score.
+
+        :param searched: the best translation, if the score is the one of the search, which also has
+            features that lists omit, such as UnknownWordPenalty.
+        """
         words = found.hypothesis(index).strip(b" ").decode()
-        features = []
-        for name, values in found.features(index).items():
-            weights = self.weights.get(name, (0.0,) * len(values))
-            total = sum(one * other for one, other in zip(values, weights, strict=True))
-            features.append(FeaturePart(name, values, weights, total))
+        values = found.features(index)
+        if searched is not None:
+            assert self._translator is not None
+            values = self._translator.values(searched.nbest[index])
+            score = searched.nbest[index].score  # with all digits, as the values
+        features = [self._part(name, own) for name, own in values.items()]
+        if self._omitted:
+            rest = score - sum(part.contribution for part in features)
+            features.append(FeaturePart(" + ".join(self._omitted), (rest,), (1.0,), rest))
         phrases: tuple[PhraseSpan, ...] = ()
         source, target = task.sentence.words, words.split(" ") if words else []
         if target and self._translator is not None and task.sentence.tokens is source:
             raw, line = found.raws[index], found.first_line + index
             phrases = tuple(parse_segmentation(raw, len(source), len(target), _LIST, line))
-        return ExplainedHypothesis(words, float(scores[index]), tuple(features), phrases)
+        return ExplainedHypothesis(words, score, tuple(features), phrases)
+
+    def _part(self, name: str, values: tuple[float, ...]) -> FeaturePart:
+        weights = self.weights.get(name, (0.0,) * len(values))
+        total = sum(one * other for one, other in zip(values, weights, strict=True))
+        return FeaturePart(name, values, weights, total)
 
     def _attend(
         self, task: SystemTask, explained: Sequence[ExplainedHypothesis]

@@ -89,16 +89,28 @@ class SentenceTranslator(ABC):
 
     def translate(self, task: SentenceTask) -> OutputLines:
         """Return a sentence's lines."""
+        return self.lines(task, *self.search(task))
+
+    def search(self, task: SentenceTask) -> tuple[Translation, Counter[str]]:
+        """Return a sentence's translation, with its n-best list, and the counts of its lines."""
         decoder = self._decoder_of(task)
         before = self._counts(decoder)
         size, distinct = (0, False) if task.nbest is None else task.nbest[1:3]
         best = decoder.translate(task.words, nbest=size, distinct=distinct)
         if self._ini.characters:
             best = best.of_characters(distinct=distinct)
-        lines = [self._hypothesis(task, found) for found in best.nbest]
         counts = self._counts(decoder) - before
         counts["untranslated"] = int(not math.isfinite(best.score))
+        return best, counts
+
+    def lines(self, task: SentenceTask, best: Translation, counts: Counter[str]) -> OutputLines:
+        """Return the lines of what `search` returned for the latest sentence."""
+        lines = [self._hypothesis(task, found) for found in best.nbest]
         return OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
+
+    def values(self, found: Translation) -> dict[str, tuple[float, ...]]:
+        """Return the values of all features, also of those that n-best lists omit."""
+        return dict(zip(self._shown, found.values, strict=True))
 
     @staticmethod
     def _counts(decoder: StackDecoder) -> Counter[str]:

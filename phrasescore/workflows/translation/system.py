@@ -19,7 +19,7 @@ from phrasescore.errors import ConfigError, DataError, PhrasescoreError
 from phrasescore.features import ColumnSpec, column_files
 from phrasescore.foreign import ForeignText
 from phrasescore.io.output import optional_path
-from phrasescore.records import WeightPair, Weights
+from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
 from phrasescore.settings.toml_file import TomlTable, read_table
@@ -69,7 +69,8 @@ class _SystemFile:
     search_models: tuple[Path, ...] = ()
     backoff_lm: Path | None = None
     unnormalized: bool = False
-    confidence_scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0
+    confidence: ConfidenceCurve | None = None
+    confidence_scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0  # written by 0.3
     answer_timeout: Annotated[float, msgspec.Meta(gt=0)] = 600.0
     search: dict[str, Any] = field(default_factory=dict)
     text: TextProcessing | None = None
@@ -90,7 +91,7 @@ class TranslationSystem:
     weights: WeightPair | None = None  # None for the weights in the moses.ini
     moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
     nbest_size: int = 100
-    confidence_scale: float = 1.0
+    confidence: ConfidenceCurve = ConfidenceCurve()
     list_backoff: Path | None = None  # for the models among the columns, as for `rescore`
     list_unnormalized: bool = False
     answer_timeout: float = 600.0  # seconds to wait for a program among the columns
@@ -212,7 +213,7 @@ def read_system(path: StrPath) -> TranslationSystem:
         weights=None if file.weights is None else load_weights(file.weights),
         moses_bin=file.moses_bin,
         nbest_size=file.nbest_size,
-        confidence_scale=file.confidence_scale,
+        confidence=file.confidence or ConfidenceCurve(file.confidence_scale),
         answer_timeout=file.answer_timeout,
         list_backoff=file.backoff_lm if _is_cslm(listed) else None,
         list_unnormalized=unnormalized,

@@ -19,22 +19,24 @@ class TextProcessing:
     The fields have the names of `moses_integration.ini_text.TextSettings`.
     """
 
-    tokenize: str = ""  # the languages of source and target for sacremoses, "fr en"
+    tokenize: str = ""  # the languages of source and target, "fr en"
     lowercase: bool = False
-    truecase_source: Path | None = None  # sacremoses' truecasing models
+    truecase_source: Path | None = None  # Moses' truecasing models
     truecase_target: Path | None = None
+    changes_known_case: bool = False  # as systems of version 0.3 were built
 
     @classmethod
     def of(cls, ini: IniText) -> "TextProcessing":
         """Return the processing that a moses.ini records."""
         settings = ini.text_settings()
         models = settings.truecase_source, settings.truecase_target
-        paths = [Path(ini.resolve(model)) if model else None for model in models]
-        return cls(settings.tokenize, settings.lowercase, *paths)
+        source, target = (Path(ini.resolve(model)) if model else None for model in models)
+        changes = bool(settings.truecase_source) and not settings.keeps_known_case
+        return cls(settings.tokenize, settings.lowercase, source, target, changes)
 
     def __post_init__(self) -> None:
-        models = [str(path or "") for path in (self.truecase_source, self.truecase_target)]
-        problem = TextSettings(False, self.tokenize, self.lowercase, *models).problem()
+        source, target = (str(path or "") for path in (self.truecase_source, self.truecase_target))
+        problem = TextSettings(False, self.tokenize, self.lowercase, source, target).problem()
         if problem is not None:
             raise ValueError(problem)
 
@@ -63,12 +65,13 @@ class TextConverter:
         markup: Markup = MARKUP,
     ) -> None:
         self._path, self._characters, self._markup = path, characters, markup
-        source, target = text.tokenize.split(" ") if text.tokenize else (None, None)
+        source, target = TextSettings(tokenize=text.tokenize).languages()
         model = text.truecase_source
         self._prepare: Callable[[int, bytes], str] | None = None
         if text != TextProcessing():
             truecaser = None if model is None else str(model)
-            self._prepare = LineRules(path, source, text.lowercase, truecaser).load()
+            rules = LineRules(path, source, text.lowercase, truecaser, text.changes_known_case)
+            self._prepare = rules.load()
         self._detokenize: Callable[[str], str] = str
         self._detruecase: Callable[[str], str] = str
         if text.truecase_target is not None:

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
-from tuning.choices import calibrated_scale
+from tuning.confidence import Calibration, calibrate_weights
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 from tuning.pro import sentence_scores
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.scoring.list_scorer import ListScorer
 
 _logger = logging.getLogger(__name__)
+_NEWS = {"news": True}  # is shown on an experiment's console, too
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,29 +267,35 @@ class _LoopRun:
         """Decode and optimise until a limit is reached or translations stop improving."""
         rounds, optimiser, settings = self.rounds, self.optimiser, self.settings
         with locked(rounds.work) as lock:
-            decided = round_files.read_decisions(rounds.work, self.about, resume=resume)
-            if decided is None:
-                # Written before the first round, so that its lists are not lost either.
+            earlier = round_files.read_decisions(rounds.work, self.about, resume=resume)
+            if earlier is None:
+                # The journal marks the folder as a run's.
                 first = LoopResult(next_weights=self.start.search)
                 round_files.write_rounds(rounds.work, self.about, first)
-            with rounds.opened(self.start.search, lock):
+            start, decided = earlier or (self.start.search, [])
+            with rounds.opened(start, lock):
                 added = optimiser.others = rounds.added
-                search = {
-                    name: values for name, values in self.start.search.items() if name not in added
-                }
                 self._loop = TuningLoop(
                     rounds,
                     rounds.reader.metric,
-                    self.start._replace(search=search),
+                    self.start._replace(
+                        search={name: start[name] for name in start if name not in added}
+                    ),
                     optimiser,
                     settings.seed,
                     settings.iterations,
                     settings.patience,
                     list_features=frozenset(added),
-                    report=_logger.info,
+                    report=partial(_logger.info, extra=_NEWS),
                     is_stopped=lambda: optimiser.stopped,
                 )
-                self._loop.run(decided or (), self._keep_round)
+                fixed = {*settings.fixed, *(name.rpartition("_")[0] for name in settings.fixed)}
+                new = [name for name in rounds.new_features(start) if name not in fixed]
+                if new and earlier is None:
+                    self._loop.choose_start(new, rounds.reader.num_segments)
+                    # Written before the first round, so that its lists are not lost.
+                    round_files.write_rounds(rounds.work, self.about, self.result)
+                self._loop.run(decided, self._keep_round)
         best, count = self.result.best, format_count(len(self.result.rounds), "rounds")
         assert best is not None
         text = "stopped after %s: %s; the best is round %d"
@@ -311,8 +319,7 @@ class _LoopRun:
         round_files.write_rounds(work, self.about, result)
         text = outcome.describe_round(result, self.rounds.reader.metric.name, self.rounds.added)
         is_best = result.best is result.rounds[-1]
-        # News are shown on an experiment's console, too.
-        _logger.info("%s", text, extra={"news": True, "bold": is_best})
+        _logger.info("%s", text, extra={**_NEWS, "bold": is_best})
         last = result.rounds[-1]
         if last.found_score is not None:
             scores = 100 * last.pool_score, 100 * last.found_score
@@ -352,6 +359,7 @@ class _LoopRun:
         ]
         start = weights_vector(first.weights.search, pool.labels)
         rows = outcome.feature_rows(pool, start, found, search if added else None)
+        calibration = self._calibrate()
         report = TuneReport(
             self.settings.method,
             metric.name,
@@ -374,17 +382,20 @@ class _LoopRun:
             warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
-            confidence_scale=self._confidence_scale(),
+            confidence=calibration.curve,
+            reliability=calibration.reliability,
         )
         return both, report
 
-    def _confidence_scale(self) -> float:
-        """Return the scale that makes posteriors of the best round's lists true on average."""
-        best, reader = self.result.best, self.rounds.reader
+    def _calibrate(self) -> Calibration:
+        """Return the confidence of translations, from the best round's lists."""
+        best, metric = self.result.best, self.rounds.reader.metric
         assert best is not None
-        pool = reader.read(str(self.rounds.lists(best.number)), check=False)
-        scores = pool.model_scores(weights_vector(best.weights.lists, pool.labels))
-        return calibrated_scale(scores, sentence_scores(reader.metric, pool.stats), pool.starts)
+        pool = self.rounds.reader.read(str(self.rounds.lists(best.number)), check=False)
+        weights = weights_vector(best.weights.lists, pool.labels)
+        settings = self.optimiser.settings(pool.labels)
+        gains = sentence_scores(metric, pool.stats)
+        return calibrate_weights(pool, metric, gains, weights, settings, seed=self.settings.seed)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

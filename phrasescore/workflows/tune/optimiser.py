@@ -131,6 +131,7 @@ class ListReader:
     """Reads n-best lists into pools; the statistics of each hypothesis are computed only once.
 
     :ivar metric: the metric against the references of all segments.
+    :ivar num_segments: the number of segments.
     """
 
     def __init__(
@@ -138,7 +139,7 @@ class ListReader:
     ) -> None:
         self.metric = metric
         self._reference_words = sum(map(len, references[0]))
-        self._num_segments = num_segments = len(references[0])
+        self.num_segments = num_segments = len(references[0])
         self._columns = FeatureColumns()
         # For each segment, the row index of each hypothesis' statistics, by its text.
         self._known: list[dict[bytes, int]] = [{} for _ in range(num_segments)]
@@ -149,7 +150,7 @@ class ListReader:
         """Return the union of the lists in all files; a missing list may be left empty."""
         # Sentences without a list in any one file, and in all files.
         some: set[int] = set()
-        none = set(range(self._num_segments))
+        none = set(range(self.num_segments))
         pools = []
         for path in paths:
             missing: set[int] = set()
@@ -188,7 +189,7 @@ class ListReader:
         """
         values, rows = [], []
         num_words = 0
-        wanted = range(self._num_segments) if segments is None else segments
+        wanted = range(self.num_segments) if segments is None else segments
         # A feature that first occurs in a trial must not change the order of features, because a
         # resumed run has no trial.
         columns = self._columns if segments is None else FeatureColumns()

@@ -80,10 +80,11 @@ def _is_of_a_run(name: str) -> bool:
 
 def read_decisions(
     work: Path, settings: Mapping[str, Any], *, resume: bool
-) -> list[Decided] | None:
-    """Return an earlier run's decisions after each round except the last; None for a new run.
+) -> tuple[Weights, list[Decided]] | None:
+    """Return the first round's weights of an earlier run, and its decisions; None for a new run.
 
-    A run that has decoded nothing starts again.
+    There is a decision after each round except the last. A run that has not decoded its first round
+    starts again.
 
     :param settings: all properties that a run must share with a run that it resumes.
     :raises PhrasescoreError: if there is a run with different settings, or ``resume`` is false.
@@ -101,10 +102,11 @@ def read_decisions(
     # The JSON journal has lists instead of tuples.
     now = msgspec.json.decode(msgspec.json.encode(settings))
     check_settings(journal.settings, now, str(work), _OTHER_FOLDER)
-    following = [*(done.weights.search for done in journal.rounds[1:]), journal.next]
-    return [
+    first, *following = [*(done.weights.search for done in journal.rounds), journal.next]
+    assert first is not None  # a loop ends only after a round
+    return first, [
         Decided(done.weights.lists, after, done.found_score)
-        for done, after in zip(journal.rounds, following, strict=False)
+        for done, after in zip(journal.rounds, following, strict=True)
         if after is not None
     ]
 
@@ -184,6 +186,7 @@ class Rounds:
     _rescorer: "ListScorer | None" = field(default=None, init=False)
     # Names of the decoder's features; None if they are unknown.
     _own: Collection[str] | None = field(default=None, init=False)
+    _networks: Sequence[str] = field(default=(), init=False)  # its features that moses.ini lacks
 
     @contextmanager
     def opened(self, weights: Weights, lock: int) -> Iterator[None]:
@@ -198,6 +201,7 @@ class Rounds:
             # Open the search first: it forks, and the rescorer may start threads.
             if isinstance(search, EmbeddedSearch):
                 self._own = names = search.feature_names
+                self._networks = search.network_names
                 known = {name: values for name, values in weights.items() if name in names}
                 sentences = search.read_source(self.source)
                 stack.enter_context(search).open(sentences, known, closed=(lock,))
@@ -206,6 +210,16 @@ class Rounds:
                 self._rescorer = stack.enter_context(self.open_rescorer())
                 self.added = self._rescorer.names
             yield
+
+    def new_features(self, weights: Weights) -> list[str]:
+        """Return the names of the decoder's features whose weights are all 0, or missing."""
+        names = filter(self._is_own, dict.fromkeys((*weights, *self._networks)))
+        return [name for name in names if not any(weights.get(name, ())) and not is_sparse(name)]
+
+    def _is_own(self, name: str) -> bool:
+        if self._own is None:
+            return name not in self.added
+        return name in self._own or is_sparse(name)
 
     def lists(self, number: int) -> Path:
         """Return the path of a round's lists, including the features that rescoring adds."""
@@ -249,11 +263,7 @@ class Rounds:
         return pool
 
     def _decode(self, source: str, weights: Weights, nbest: str) -> None:
-        own = {
-            name: values
-            for name, values in weights.items()
-            if self._own is None or name in self._own or is_sparse(name)
-        }
+        own = {name: values for name, values in weights.items() if self._is_own(name)}
         assert not isinstance(self.decoder, EmbeddedSearch)
         self.decoder(source, own, self.size, nbest)
 

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from moses_integration.building import METHODS
-from moses_integration.ini_text import IniText, TextSettings
 from phrasescore.io.characters import split_characters
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
@@ -217,40 +216,6 @@ def test_the_longest_sentence_can_be_chosen() -> None:
     write("links", ["0-0", "1-1"])
     build("--alignments", "links", "--max-sentence-length", "2", "--lm-order", "1")
     assert text("corpus.source.gz") == "a b\n"
-
-
-def test_tokenised_and_lowercased_text_is_escaped_and_recorded() -> None:
-    write("s", ["The house's [door] <b>|", "I see it."])
-    write("t", ["La porte de l'hôtel, <s>.", "Je la vois."])
-    write("more", ["L'été !"])
-    build("--tokenize", "en", "fr", "--lowercase", "--lm-text", "more", "--lm-order", "2")
-    # By the rules of tokenizer.perl: English splits before 's, French after l'.
-    assert text("corpus.source.gz").splitlines() == [
-        "the house &apos;s &#91; door &#93; &lt; b &gt; &#124;",
-        "i see it .",
-    ]
-    assert text("corpus.target.gz").splitlines() == [
-        "la porte de l&apos; hôtel , &lt; s &gt; .",
-        "je la vois .",
-    ]
-    assert "\tl&apos;\t" in text("lm1.arpa.gz")
-    settings = IniText.read("model/moses.ini").text_settings()
-    assert settings == TextSettings(tokenize="en fr", lowercase=True)
-
-
-def test_a_truecaser_gives_first_words_their_usual_case(folder: Path) -> None:
-    write("s", ["The house", "Paris saw the house", "So the Paris house", "House !"])
-    write("t", ["La maison", "Paris vit la maison", "Ainsi la maison de Paris", "Maison !"])
-    build("--truecase", "--lm-order", "1")
-    assert text("corpus.source.gz").splitlines() == [
-        *("the house", "Paris saw the house", "So the Paris house", "house !"),
-    ]
-    assert text("truecase-model.source").splitlines() == [
-        *("house (3/3)", "saw (1/1)", "the (2/2)", "Paris (1/1)"),
-    ]
-    settings = IniText.read("model/moses.ini").text_settings()
-    models = [f"{folder}/model/truecase-model.{side}" for side in ("source", "target")]
-    assert settings == TextSettings(truecase_source=models[0], truecase_target=models[1])
 
 
 def test_characters_are_translated_in_order() -> None:

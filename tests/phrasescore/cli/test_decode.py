@@ -11,6 +11,7 @@ import pytest
 from click.testing import Result
 
 from moses_integration.alignments import parse_segmentation
+from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest import read_nbest
 from tests.command_line import check_refusal, run, succeeded
 
@@ -344,3 +345,22 @@ def test_both_engines_give_the_same_files(folder: Path, algorithm: str) -> None:
         for place in range(len(one.raws)):
             assert one.total(place) == pytest.approx(two.total(place), 1e-4)
             assert one.features(place).keys() == two.features(place).keys()
+
+
+def test_moses_gets_absolute_paths_where_they_start_in_the_folder_of_the_ini(
+    moses: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = moses / "bin" / "moses"
+    shown = (
+        "import pathlib\npathlib.Path('ini').write_text(pathlib.Path(sys.argv[2]).read_text())\n"
+    )
+    path.write_text(path.read_text().replace("given = ", f"{shown}given = ", 1))
+    (moses / "elsewhere").mkdir()
+    monkeypatch.chdir(moses / "elsewhere")
+    (moses / "elsewhere" / "source").write_bytes((moses / "source").read_bytes())
+    options = ("--config", "../moses.ini", "--decoder", "moses", "--moses-bin", "../bin")
+    succeeded(run("decode", "source", *options, "-o", "out"))
+    ini, written = MosesIni.read("ini"), MosesIni.read("../moses.ini")
+    names = [os.path.abspath(written.resolve(name)) for name in written.named_paths()]
+    assert ini.named_paths() == names
+    assert all(map(os.path.exists, names))

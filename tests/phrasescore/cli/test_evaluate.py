@@ -1,13 +1,17 @@
 """``phrasescore evaluate`` as a user meets it; every figure is worked out by hand."""
 
+import io
 import json
 import math
+import os
 import sys
 from pathlib import Path
 from typing import get_args
+from urllib.error import URLError
 
 import pytest
 from click.testing import Result
+from sentencepiece import SentencePieceProcessor, SentencePieceTrainer
 
 import phrasescore
 from tests.command_line import check_refusal, run, succeeded
@@ -44,27 +48,29 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     return Folder(tmp_path)
 
 
-def test_a_system_has_the_papers_figure_and_sacrebleu_s_with_its_signature(folder: Folder) -> None:
+def test_a_system_has_bleu_once_and_chrf_with_their_signatures(folder: Folder) -> None:
     result = folder.run("base", "--references", "ref")
     assert (result.exit_code, result.stderr) == (0, "")
-    multi_bleu, sacrebleu = result.stdout.splitlines()
-    assert multi_bleu == LINE
-    assert sacrebleu.startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:")
-    assert f" = {BY_HAND:.2f} 90.9/75.0/80.0/100.0 (BP = 0.834 " in sacrebleu
+    bleu, chrf = result.stdout.splitlines()
+    assert bleu.startswith("BLEU|nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|version:")
+    assert f" = {BY_HAND:.2f} 90.9/75.0/80.0/100.0 (BP = 0.834 " in bleu
+    assert chrf.startswith("chrF2|nrefs:1|")
+    papers = folder.run("base", "--references", "ref", "--metric", "multi-bleu")
+    assert papers.stdout == f"{LINE}\n"
 
 
 def test_a_name_without_a_file_is_that_of_several_references(folder: Folder) -> None:
     folder.write("refs0", REFERENCE)
     folder.write("refs1", BASELINE)
     result = folder.run("base", "--references", "refs")
-    assert result.stdout.startswith("BLEU = 100.00,")
+    assert " = 100.00 100.0/" in result.stdout
     both = folder.run("base", "--references", "refs0", "--references", "refs1")
     assert result.stdout == both.stdout
     for number in range(2):  # mert-moses.pl and multi-bleu.perl take these, too
         (folder.path / f"refs{number}").rename(folder.path / f"refs.ref{number}")
     assert folder.run("base", "--references", "refs").stdout == both.stdout
     folder.write("refs", REFERENCE)  # a file of the name is meant alone
-    assert folder.run("base", "--references", "refs").stdout.startswith(LINE)
+    assert f" = {BY_HAND:.2f} 90.9/" in folder.run("base", "--references", "refs").stdout
 
 
 def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
@@ -76,7 +82,8 @@ def test_an_n_best_list_is_no_translation(folder: Folder) -> None:
 
 
 def test_several_systems_are_told_apart_and_perfect_is_100(folder: Folder) -> None:
-    lines = folder.run("base", "new", "--references", "ref").stdout.splitlines()
+    options = ["--references", "ref", "--metric", "multi-bleu", "--metric", "bleu"]
+    lines = folder.run("base", "new", *options).stdout.splitlines()
     assert [lines[0], lines[1], lines[4]] == ["base", f"  {LINE}", "new"]
     assert lines[5].startswith("  BLEU = 100.00, 100.0/100.0/100.0/100.0 (BP=1.000")
 
@@ -116,6 +123,93 @@ def test_how_bleu_splits_text_is_chosen_and_in_the_signature(folder: Folder) -> 
     result = folder.run("base", "--references", "ref", "--metric", "bleu", "--tokenize", "13a")
     assert "|tok:13a|" in result.stdout
     assert " = 100.00 100.0/" in result.stdout
+    assert "ref looks untokenised, unlike base: " in result.stderr
+
+
+RAW = ["raw", "--references", "raw.ref"]
+LIKE = "punctuation is attached to words, such as 'dort.'"
+SPLIT = "tokenise the text, as multi-bleu and the figures for groups ignore --tokenize"
+MIXED = "compare tokenised texts with each other, or untokenised ones with --tokenize 13a"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "warning"),
+    [
+        (RAW, f"raw looks untokenised, like raw.ref: {LIKE}: use --tokenize 13a"),
+        ([*RAW, "--tokenize", "13a"], ""),
+        ([*RAW, "--metric", "chrf"], ""),
+        ([*RAW, "--metric", "ter"], ""),
+        ([*RAW, "--metric", "multi-bleu"], f"raw looks untokenised, like raw.ref: {LIKE}: {SPLIT}"),
+        (
+            ["words", *RAW, "--tokenize", "13a"],
+            f"raw looks untokenised, like raw.ref, unlike words: {LIKE}: {MIXED}",
+        ),
+        (["words", "base", "--references", "words", "--references", "base"], ""),
+    ],
+)
+def test_untokenised_text_is_warned_of_once(
+    folder: Folder, arguments: list[str], warning: str
+) -> None:
+    folder.write("words", "Un chien dort .\nOui , un chien dort .\nEt l&apos; art .\n")
+    for name in ("raw", "raw.ref"):
+        folder.write(name, "Un chien dort.\nOui, un chien dort.\nEt l'art.\n")
+    result = succeeded(folder.run(*arguments))
+    assert result.stderr == (f"phrasescore: warning: {warning}\n" if warning else "")
+
+
+def test_references_of_lists_must_be_tokenised(folder: Folder) -> None:
+    folder.write("lists", "0 ||| un chien dort . ||| A= 1 ||| 1\n")
+    folder.write("ref", "Un chien dort.\n")
+    result = succeeded(folder.run("--nbest", "lists", "--references", "ref", "--tokenize", "13a"))
+    assert "warning: ref looks untokenised, unlike lists: " in result.stderr
+
+
+def test_spbleu_counts_the_pieces_of_sacrebleu_s_model(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = folder.path / "pieces.model"
+    SentencePieceTrainer.train(
+        sentence_iterator=iter([*REFERENCE.splitlines(), *SOURCE.splitlines()]),
+        model_writer=(written := io.BytesIO()),
+        vocab_size=30,
+        minloglevel=2,
+    )
+    model.write_bytes(written.getvalue())
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(folder.path))
+    monkeypatch.setattr(
+        "sacrebleu.tokenizers.tokenizer_spm.download_file",
+        lambda _url, path: os.renames(model, path),
+    )
+    result = folder.run("base", "--references", "ref", "--metric", "bleu", "--tokenize=flores200")
+    # The same pieces as words, by sentencepiece itself.
+    (downloaded,) = (folder.path / "models").iterdir()
+    pieces = SentencePieceProcessor(model_file=str(downloaded))
+    for name, text in (("ref", REFERENCE), ("base", BASELINE)):
+        lines = [" ".join(pieces.encode(line, out_type=str)) for line in text.splitlines()]
+        folder.write(f"{name}.pieces", "".join(f"{line}\n" for line in lines))
+    expected = folder.run("base.pieces", "--references", "ref.pieces", "--metric", "bleu").stdout
+    assert expected.replace("|tok:none|", "|tok:flores200|") == succeeded(result).stdout
+    assert " = 100.00 " not in expected
+
+
+def test_without_the_model_of_spbleu_one_line_says_what_to_do(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.SACREBLEU_DIR", str(folder.path))
+    monkeypatch.setattr("phrasescore.evaluation.comparison.SACREBLEU_DIR", str(folder.path))
+
+    def fail(_url: str, _path: str) -> None:
+        raise URLError("no route to host")
+
+    monkeypatch.setattr("sacrebleu.tokenizers.tokenizer_spm.download_file", fail)
+    arguments = ["base", "--references", "ref", "--tokenize", "flores200", "-o", "report"]
+    message = "--tokenize flores200: sacrebleu cannot load its model, which it downloads once "
+    check_refusal(folder.run(*arguments), f"{message}(<urlopen error no route to host>); save http")
+    assert not (folder.path / "report").exists()
+    damaged = folder.path / "models" / "flores200sacrebleuspm"
+    damaged.parent.mkdir()
+    damaged.write_bytes(b"")  # as after a download that was stopped
+    check_refusal(folder.run(*arguments), f"as {damaged}, in place of an incomplete file")
 
 
 def test_the_report_is_json_on_request(folder: Folder) -> None:
@@ -331,7 +425,8 @@ def test_the_best_system_is_bold(folder: Folder, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(
         "phrasescore.cli.texts.print_text", lambda text, bold: shown.append((text, bold))
     )
-    folder.run("base", "new", "--references", "ref", "--paired", "approximate")
+    options = ["--references", "ref", "--metric", "bleu", "--paired", "approximate"]
+    folder.run("base", "new", *options)
     ((text, bold),) = shown
     (line,) = [text.splitlines()[number] for number in bold]
     assert line.split()[0] == "new"

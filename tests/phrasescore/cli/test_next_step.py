@@ -177,6 +177,43 @@ def test_the_moses_ini_beside_a_table_is_named(
     assert f"--moses-ini {tmp_path}/moses.ini " in caplog.messages[-1]
 
 
+@pytest.mark.parametrize(
+    ("text", "options", "command"),
+    [
+        ('tokenize = "fr en"', [], "evaluate out --references REFERENCES --tokenize 13a"),
+        ('tokenize = "fr zh"', [], "evaluate out --references REFERENCES --tokenize zh"),
+        ('tokenize = "fr en"', ["--tokenized"], "evaluate out --references REFERENCES"),
+        (
+            'tokenize = "fr hi"\nlowercase = true',
+            ["--confidence"],
+            "evaluate - --references LOWERCASED_REFERENCES --tokenize intl",
+        ),
+        ("", [], "evaluate out --references REFERENCES"),
+    ],
+)
+def test_translate_ends_with_the_measure_of_text_as_the_system_writes_it(
+    text: str,
+    options: list[str],
+    command: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (tmp_path / "moses.ini").touch()
+    system = tmp_path / "system.toml"
+    system.write_text(f'moses_ini = "moses.ini"\n[text]\n{text}\n')
+    with (
+        caplog.at_level(logging.INFO),
+        _context(["translate", str(system), "text", "-o", "out", *options]),
+    ):
+        next_step.suggest()
+    column = "cut -f 1 out | " if options == ["--confidence"] else ""
+    assert caplog.messages[-1] == (
+        "wrote out; next, compare the translations with references:\n"
+        f"  {column}phrasescore {command}"
+    )
+    _context(command.split())  # refuses unknown options
+
+
 def test_a_quiet_verb_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "lists").write_text("0 ||| a ||| LM0= -1 ||| -1\n")
     (tmp_path / "w").write_text("LM0= 1\n")

@@ -48,10 +48,19 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+def test_the_share_of_words_that_the_vocabulary_covers_is_told(table: Path, tmp_path: Path) -> None:
+    (tmp_path / "corpus").write_text("a b c d\n" * 24_999 + "a b c e\n")
+    options = ("--source-corpus", tmp_path / "corpus", "--set=vocabulary.source_size=4", *TINY)
+    result = succeeded(train(table, "-o", tmp_path / "model", "--updates", 1, *options))
+    # One word of 100,000 is missing: rounded, the share would be 100.00%.
+    covers = "the vocabulary covers 99.99% of the words read and all words predicted; "
+    assert covers in result.stderr
+
+
 def test_a_table_becomes_a_model(table: Path, tmp_path: Path) -> None:
     result = succeeded(train(table, "-o", tmp_path / "model", "--updates", "20", *TINY))
     assert result.stdout == ""
-    assert "80 lines, 80 distinct pairs; 16 held out" in result.stderr
+    assert "80 distinct pairs; 16 held out; the vocabulary covers all words; " in result.stderr
     assert "model: limit of updates reached; validation perplexity" in result.stderr
     assert names(tmp_path) == ["model", "table"]
     checkpoint = load_checkpoint(tmp_path / "model")

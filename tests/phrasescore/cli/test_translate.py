@@ -14,6 +14,8 @@ import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError
 from phrasescore.models.checkpoint import save_checkpoint
+from phrasescore.workflows.translation.system import read_system
+from phrasescore.workflows.translation.text import TextConverter
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, MOSES, TABLE
@@ -40,11 +42,12 @@ CSLM0= 0.5
 Attention0= 3
 UnknownWords0= -0.5
 """
-SYSTEM = """\
+CONFIDENCE = "confidence = { scale = 0.5, slope = 2.0, offset = 1.0 }"
+SYSTEM = f"""\
 moses_ini = "moses.ini"
 weights = "weights"
 nbest_size = 9
-confidence_scale = 0.5
+{CONFIDENCE}
 search_models = ["cslm"]
 [search]
 stack = 30
@@ -212,16 +215,28 @@ def test_the_sentences_before_a_wrong_line_of_a_stream_are_translated(folder: Pa
     check_refusal(run("translate", "plain.toml", "wrong", "--workers", "1"), "wrong:3: expected")
 
 
-@pytest.mark.usefixtures("folder")
-def test_the_confidence_is_the_posterior_of_the_list() -> None:
+@pytest.mark.parametrize(
+    ("given", "slope", "offset"),
+    [(CONFIDENCE, 2.0, 1.0), ("confidence_scale = 0.5", 1.0, 0.0)],
+    ids=["calibrated", "of 0.3"],
+)
+def test_the_confidence_is_a_curve_over_the_share_of_the_list(
+    folder: Path, given: str, slope: float, offset: float
+) -> None:
+    (folder / "system.toml").write_text(SYSTEM.replace(CONFIDENCE, given))
     options = ("--workers", "1", "--confidence", "--nbest", "lists", "9")
     result = succeeded(run("translate", "system.toml", "source", *options))
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     assert [text for text, _ in lines] == three_commands().decode().splitlines()
     for (_, confidence), found in zip(lines, read_nbest("lists"), strict=True):
         totals = [found.total(place) for place in range(found.num_lines)]
-        shares = [math.exp(0.5 * total) for total in totals]
-        assert float(confidence) == pytest.approx(shares[0] / sum(shares), abs=1e-4)
+        first, *others = [math.exp(0.5 * total) for total in totals]
+        # 1 / (1 + exp(-(slope * logit + offset))), where the share is first / (first + others)
+        rest = (sum(others) / first) ** slope * math.exp(-offset)
+        assert float(confidence) == pytest.approx(1 / (1 + rest), abs=1e-4)
+    # A stream has lists of one sentence at a time.
+    streamed = run("translate", "system.toml", "--workers", "1", "--confidence", stdin=TEXT)
+    assert streamed.stdout == result.stdout
 
 
 def test_the_contributions_of_the_features_are_explained(folder: Path) -> None:
@@ -244,6 +259,57 @@ def test_the_contributions_of_the_features_are_explained(folder: Path) -> None:
         assert not answer["text"] or ends[-1] == len(best["words"].split())
 
 
+# "xyz", by hand: one phrase, one word, -3 for <unk> and -1 for </s> in base 10, and Moses' -100
+# for a word without a translation (moses/FF/UnknownWordPenaltyProducer.cpp). Lists lack two of
+# these features; with tuneable-components=0,1 they also lack a value of TM0.
+UNKNOWN = {
+    "Distortion0": [0.0],
+    "LM0": [-4 * math.log(10)],
+    "UnknownWordPenalty0": [-100.0],
+    "WordPenalty0": [-1.0],
+    "PhrasePenalty0": [1.0],
+    "TM0": [0.0, 0.0],
+}
+SCORE = 0.5 * -4 * math.log(10) - 100 + 0.5 + 0.25
+
+
+@pytest.mark.parametrize("hidden", ["", " tuneable-components=0,1"])
+def test_a_score_is_the_sum_of_its_features_also_with_unknown_words(
+    folder: Path, hidden: str
+) -> None:
+    (folder / "moses.ini").write_text(INI.replace("num-features=2", f"num-features=2{hidden}"))
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    options = ("--workers", "1", "--explain", "json", "--nbest", "lists", "9")
+    succeeded(run("translate", "plain.toml", *options, stdin=f"xyz\n{TEXT}"))
+    first, *others = [json.loads(line) for line in (folder / "json").read_text().splitlines()]
+    (unknown,) = first["hypotheses"]
+    assert {part["name"]: part["values"] for part in unknown["features"]} == {
+        name: pytest.approx(values) for name, values in UNKNOWN.items()
+    }
+    assert unknown["score"] == pytest.approx(SCORE)
+    for answer in (first, *others):
+        for hypothesis in answer["hypotheses"]:
+            total = sum(part["contribution"] for part in hypothesis["features"])
+            assert hypothesis["score"] == pytest.approx(total, abs=1e-9)
+    # Moses' lists stay as they are.
+    assert "UnknownWordPenalty" not in (folder / "lists").read_text()
+
+
+def test_what_moses_lists_omit_is_the_rest_of_the_score(folder: Path) -> None:
+    (folder / "bin").mkdir()
+    (folder / "bin" / "moses").write_text(MOSES.format(python=sys.executable))
+    (folder / "bin" / "moses").chmod(0o755)
+    system = 'moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\n'
+    (folder / "moses.toml").write_text(system)
+    succeeded(run("translate", "moses.toml", "source", "--workers", "1", "--explain", "json"))
+    (best,) = json.loads((folder / "json").read_text().splitlines()[0])["hypotheses"]
+    # The double's total is -1, and its only feature is LM0= -1, with the weight 0.5.
+    assert {part["name"]: part["contribution"] for part in best["features"]} == {
+        "LM0": -0.5,
+        "UnknownWordPenalty0 + PhrasePenalty0": -0.5,
+    }
+
+
 def test_text_is_prepared_and_restored(folder: Path) -> None:
     (folder / "case.en").write_text("la (9/9)\nmaison (5/5)\nHome (3/4) home (1)\n")
     (folder / "plain.toml").write_text(
@@ -258,13 +324,39 @@ def test_text_is_prepared_and_restored(folder: Path) -> None:
     assert tokens.stdout.startswith("the house\n")
 
 
-@pytest.mark.parametrize("model", [b"la (9/9) x\n", b"la (x/9) Il eaking\n", b"la\xff (9/9)\n"])
-def test_a_damaged_truecaser_is_refused(folder: Path, model: bytes) -> None:
-    (folder / "case.en").write_bytes(model)
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"la (9/9) x\n", "a model from Moses' train-truecaser.perl, such as"),
+        (b"la (x/9) Il eaking\n", "a model from Moses' train-truecaser.perl, such as"),
+        (b"la\xff (9/9)\n", "UTF-8, found byte 0xff"),
+    ],
+)
+def test_a_damaged_truecaser_is_refused(folder: Path, line: bytes, problem: str) -> None:
+    (folder / "case.en").write_bytes(b"Le (9/9)\n" + line)
     text = 'moses_ini = "moses.ini"\n[text]\ntokenize = "fr en"\ntruecase_source = "case.en"\n'
     (folder / "plain.toml").write_text(text)
     result = run("translate", "plain.toml", "source", "--workers", "1")
-    check_refusal(result, "case.en: expected a model from Moses' train-truecaser.perl")
+    check_refusal(result, f"case.en:2: expected {problem}")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "words"),
+    [
+        ("", "they trust us and us ."),  # by build of version 0.3, whose tables have only "us"
+        ("# phrasescore: keeps_known_case = true\n", "they trust US and us ."),
+    ],
+)
+def test_a_source_is_truecased_as_the_training_text_was(
+    folder: Path, recorded: str, words: str
+) -> None:
+    (folder / "case").write_text("us (5/7) US (2)\nthey (1/1)\n")
+    settings = f'# phrasescore: truecase_source = "case"\n{recorded}'
+    (folder / "moses.ini").write_text(f"{settings}{INI}")
+    (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
+    text = read_system("plain.toml").text
+    sentence = TextConverter("text", text).prepare(1, b"They trust US and us .")
+    assert " ".join(sentence.words) == words
 
 
 def test_what_a_moses_ini_says_of_its_text_is_used(folder: Path) -> None:
@@ -353,7 +445,8 @@ def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: st
             'feature = "length"',
             "rescore: feature 'length': expected one of",
         ),
-        ("confidence_scale = 0.5", 'decoder = "moses"', "moses_bin: must be given with decoder"),
+        (CONFIDENCE, 'decoder = "moses"', "moses_bin: must be given with decoder"),
+        ("slope = 2.0", "slope = 0", "system.toml: [confidence] slope: must be more than 0"),
         ("[search]", '[text]\ntokenize = "fr"\n[search]', "expected the languages of source and"),
         ("[search]", '[text]\ntruecase_source = "no"\n[search]', "no: system.toml names it"),
     ],

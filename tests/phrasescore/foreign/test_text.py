@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.errors import DataError
-from phrasescore.foreign import PieceText
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.foreign import ForeignText, PieceText
 from tests.tiny_translator import train_pieces
 
 
@@ -66,7 +66,7 @@ def test_without_sentencepiece_the_words_are_the_pieces() -> None:
 
 
 def test_blanks_of_unicode_are_parts_of_words() -> None:
-    pieces = ["5\u00a0%", "\u3000", "a\vb"]
+    pieces = ["5\u00a0%", "\u3000", "a\u2028b"]
     assert PieceText(None, "fr").words(pieces) == tuple(pieces)
 
 
@@ -79,11 +79,20 @@ def test_pieces_become_the_words_that_they_were(spm: str, words: str) -> None:
 def test_translations_are_truecased_by_moses_own_model(spm: str, tmp_path: Path) -> None:
     model = tmp_path / "truecase-model"
     # As train-truecaser.perl writes it: the best form first, its share of all forms.
-    model.write_text("this (3/4) This (1)\nAmy (9/9)\n")
+    model.write_text("this (3/4) This (1)\nAmy (9/9)\nus (0.3/0.5) US (0.2)\n")
     side = PieceText(spm, "en", detruecase=True, truecase_model=str(model))
     pieces = side.pieces(["this", "is", "Amy", ".", "it", "&apos;s", "no", "."])
     assert "▁This" in pieces
     assert side.words(pieces) == ("this", "is", "Amy", ".", "It", "&apos;s", "no", ".")
+    words = PieceText(None, "en", truecase_model=str(model)).words(["This", "US", "Us", "This"])
+    assert words == ("this", "US", "us", "This")
+
+
+def test_languages_are_known_by_their_codes() -> None:
+    text = ForeignText(source_language="EN", target_language="pt-BR")
+    assert (text.source_language, text.target_language) == ("en", "pt")
+    with pytest.raises(ArgumentError, match="--target-language: expected the code of a language"):
+        ForeignText(target_language="en gb")
 
 
 def test_what_is_no_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
@@ -94,7 +103,9 @@ def test_what_is_no_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixtur
             PieceText(str(path), "en")
     assert capfd.readouterr().err == ""  # of sentencepiece's own code
     path.write_text("no model\n")
-    with pytest.raises(DataError, match=r"file: expected a model from Moses' train-truecaser.perl"):
+    with pytest.raises(
+        DataError, match=r"file:1: expected a model from Moses' train-truecaser.perl"
+    ):
         PieceText(None, "en", truecase_model=str(path))
     with pytest.raises(DataError, match=r"nothing: cannot open: No such file"):
         PieceText(str(tmp_path / "nothing"), "en")

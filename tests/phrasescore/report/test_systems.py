@@ -1,17 +1,20 @@
 """The section of results: its table, figure and sentence; groups of sentences, and weights."""
 
 import math
+from dataclasses import replace
 
 import msgspec
 import pytest
 
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison, SystemScore
 from phrasescore.evaluation.sentences import Sentences
+from phrasescore.records import ReliabilityRow
 from phrasescore.report.blocks import Intervals, Lines, Table
 from phrasescore.report.systems import (
     Results,
     TextResults,
     groups_section,
+    reliability_table,
     results_section,
     steps_section,
     text_results,
@@ -112,6 +115,73 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
     assert (notes[0], len(notes)) == ("one.", 3)
 
 
+@pytest.mark.parametrize(
+    ("tests", "sentence", "choice"),
+    [
+        (
+            {"news": score("+rnn", 51, 1, 0.001), "talks": score("+rnn", 52, 2, 0.02)},
+            (
+                "On news it is better: 1.00 more (p = 0.001). On talks it is better: 2.00 more "
+                "(p = 0.020)."
+            ),
+            "+rnn, best on dev and better on test",
+        ),
+        (
+            # The highest on news is another one.
+            {"news": score("+rnn", 50.01, 0.01, 0.9), "talks": score("+rnn", 49, -1, 0.3)},
+            (
+                "On news it is not shown to be better: 0.01 more (p = 0.900). On talks it is not "
+                "shown to be better: 1.00 less (p = 0.300)."
+            ),
+            "+rnn, best on dev but not shown to be better than base on news and talks",
+        ),
+        (
+            {"news": score("+rnn", 50.01, 2, 0.04), "talks": score("+rnn", 49, -1, 0.01)},
+            (
+                "On news it is better: 2.00 more (p = 0.040). On talks it is worse: 1.00 less "
+                "(p = 0.010)."
+            ),
+            "+rnn, best on dev but not shown to be better than base on talks",
+        ),
+        # Not translated yet.
+        ({}, "", "+rnn, best on dev but not shown to be better than base on news and talks"),
+    ],
+)
+def test_the_verdict_is_of_the_system_that_is_best_on_dev(
+    tests: dict[str, SystemScore], sentence: str, choice: str
+) -> None:
+    on_dev = [score("base", 60), score("+rnn", 62), score("+x", 62), score("+y", 61)]
+    dev = TextResults("dev", {each.name: each for each in on_dev}, True)
+    others = {"base": score("base", 50), "+x": score("+x", 70, 20, 0.001)}
+    texts = [
+        TextResults(name, others | ({"+rnn": tests[name]} if name in tests else {}))
+        for name in ("news", "talks")
+    ]
+    found = Results(("base", "+rnn", "+x", "+y"), (dev, *texts))
+    assert (found.best, found.choice) == ("+rnn", choice)
+    start = "+rnn is best on dev, with 62.00 BLEU, 2.00 more than base."
+    assert found.headline().startswith(f"{start} {sentence}".strip())
+    assert "+x" not in found.headline()
+
+
+def test_the_first_system_may_be_the_best_on_dev() -> None:
+    dev = TextResults("dev", {"base": score("base", 60), "+rnn": score("+rnn", 60)}, True)
+    news = TextResults("news", {"base": score("base", 50), "+rnn": score("+rnn", 51, 1, 0.001)})
+    found = Results(("base", "+rnn"), (dev, news))
+    assert (found.best, found.choice) == ("base", "base")
+    assert found.headline() == "base is best on dev, with 60.00 BLEU."
+
+
+def test_no_p_value_is_of_the_text_of_tuning_even_if_it_is_the_only_one() -> None:
+    dev = TextResults("dev", {"base": score("base", 60), "+rnn": score("+rnn", 62, 2, 0.01)}, True)
+    found = Results(("base", "+rnn"), (dev, TextResults("news", {})))
+    table, figure = table_and_figure(found)
+    assert table.columns == ("system", "BLEU", "length ratio")
+    assert (table.strong, figure) == ((), None)
+    assert not any("p:" in note for note in results_section([found]).notes)
+    assert found.headline().startswith("+rnn is best on dev, with 62.00 BLEU, 2.00 more than base.")
+
+
 def test_only_significant_gains_are_bold() -> None:
     rows = [score("better", 51, 1, 0.049), score("chance", 52, 2, 0.05), score("worse", 48, -2, 0)]
     table, _ = table_and_figure(results(BASE, *rows, score("equal", 50, 0, 0)))
@@ -210,6 +280,19 @@ def test_weights_of_systems_stand_side_by_side() -> None:
         ("Attention0_0", None, None, 0.2, None),
         ("TM0_4", None, None, None, 0.1),
     )
+
+
+def test_reliability_is_a_row_for_each_tenth_of_the_sentences() -> None:
+    rows = [
+        {"sentences": 3, "confidence": 0.25, "right": 0.5},
+        {"sentences": 1, "confidence": 0.75, "right": 0.5},
+    ]
+    bins = msgspec.convert(rows, tuple[ReliabilityRow, ...])
+    report = replace(tuned({"name": "LM0_0", "start": 0, "weight": 1}), reliability=bins)
+    table = reliability_table("reliability", {"base": report})
+    assert table.rows == (("base", 3, 25.0, 50.0), ("base", 1, 75.0, 50.0))
+    assert "Expected calibration error: base 0.250." in table.caption
+    assert "expected calibration error: 0.250" in report.to_text()
 
 
 def test_steps_are_folded() -> None:

@@ -23,29 +23,33 @@ def _judge(kind: str, record: TrainingRecord, *, table: bool = False, pieces: bo
 @pytest.mark.parametrize(
     ("perplexity", "beginning", "gains"),
     [
-        (3.1, "what to expect: ", "gained 4.5 BLEU with a perplexity of 3.23"),
-        (5.0, "what to expect: ", "gained 1.7 BLEU with a perplexity of 5.23"),
+        (3.1, "what to expect: ", "one with 3.23 gained 4.5 BLEU"),
+        (5.0, "what to expect: ", "one with 5.23 gained 1.7 BLEU"),
         (
             9.0,
             "perhaps too little to help: ",
-            "gained 1.7 BLEU with a perplexity of 5.23 and lost 0.2 BLEU with a perplexity of 20.1",
+            "one with 5.23 gained 1.7 BLEU and one with 20.1 lost 0.2 BLEU",
         ),
-        (25.0, "too little to help: ", "lost 0.2 BLEU with a perplexity of 20.1"),
+        (25.0, "too little to help: ", "one with 20.1 lost 0.2 BLEU"),
     ],
 )
 def test_rnnsearch_is_compared_with_networks_of_few_minutes(
     perplexity: float, beginning: str, gains: str
 ) -> None:
     (verdict,) = judge("attention", _record(perplexity), is_of_table=False, has_pieces=False)
-    assert verdict.text.startswith(beginning)
+    own = f"this attention network has a perplexity of {perplexity:g} on held-out pairs"
+    assert verdict.text.startswith(f"{beginning}{own} (lower is better), and on image captions, ")
     assert verdict.text.removesuffix("; train longer").endswith(gains)
     assert verdict.is_bad == (perplexity > 20.1)
 
 
 def test_a_column_is_compared_only_if_it_learned_a_table() -> None:
     text = _judge("encoder-decoder", _record(3.0), table=True)
-    assert text.startswith("expect less than this: ")
-    assert "gained 0.7 BLEU with a perplexity of 1.67 and gained 0.2 BLEU with" in text
+    assert text == (
+        "expect a smaller gain than this: this encoder-decoder network has a perplexity of 3 on "
+        "held-out pairs (lower is better), and on image captions, English to French, one with 1.99 "
+        "gained 0.2 BLEU; train longer"
+    )
     assert _judge("encoder-decoder", _record(3.0)) == ""
 
 

@@ -22,7 +22,7 @@ def _found(name: str) -> Finding:
 
 def test_each_thing_has_what_was_found_and_what_to_do() -> None:
     findings = doctor().findings
-    names = "versions processor threads GPU Moses kenlm ctranslate2 ray plotly uvicorn"
+    names = "versions processor threads GPU Moses kenlm ctranslate2 ray plotly"
     assert [finding.name for finding in findings] == names.split()
     assert all(finding.found and finding.advice for finding in findings)
     assert findings[0].found.startswith(f"phrasescore {__version__}, Python 3.")
@@ -157,11 +157,9 @@ def test_packages_that_are_missing_are_named_with_their_extra(
         ("ctranslate2", False),
         ("ray", False),
         ("plotly", False),
-        ("uvicorn", False),
     ]
     assert [finding.advice.partition("pip install ")[2] for finding in missing] == [
         "'phrasescore[ctranslate2]'",
         "'phrasescore[cluster]'",
         "'phrasescore[report]'",
-        "'phrasescore[server]'",
     ]

@@ -8,7 +8,12 @@ import pytest
 
 from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
-from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_lengths, warn_of_texts
+from phrasescore.workflows.text_checks import (
+    UnknownWordCheck,
+    warn_of_lengths,
+    warn_of_texts,
+    warn_of_tokenization,
+)
 
 
 def warnings(
@@ -114,3 +119,68 @@ def test_translations_of_another_length_and_missing_references_are_warned_of(
         assert len(found) == len(expected)
         for line, start in zip(found, expected, strict=True):
             assert line.startswith(f"{tmp_path}/{start}")
+
+
+def tokenization_warnings(caplog: pytest.LogCaptureFixture, *lines: str) -> list[str]:
+    caplog.clear()
+    words = [tuple(line.split(" ")) for line in lines]
+    warn_of_tokenization(
+        [Sentences("text", list(lines), words)], is_bleu_split=True, is_split=False
+    )
+    return [record.getMessage() for record in caplog.records]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["see https://example.org/a,b?c=1;d and mail@example.org , or call ."],
+        ["it costs 1,000.50 , at 3.5 % or 10:30 .", "in 2.5 hours"],
+        ["Mr. Smith lives in the U.S. , at No. 5", "at 5 p.m.", "i.e. , the U.S."],
+        ["l&apos; homme dit : &quot; oui &quot; .", "rock &apos;n&apos;", "qu&apos;"],
+        ["he said &quot; &#91; ... &#93; &quot; ...", ": - ) ;", "« oui » !"],
+        ["我 喜欢 它 。", "是 的 ， 好 ！"],
+        ["यह घर है ।", "هل هذا بيت ؟"],
+        ["no punctuation at all", "in any line"],
+        ["", "."],
+        # One word a line, where abbreviations are few.
+        [*["haus"] * 200, "usw.", "etc."],
+    ],
+)
+def test_tokenised_text_is_not_warned_of(
+    caplog: pytest.LogCaptureFixture, lines: list[str]
+) -> None:
+    assert tokenization_warnings(caplog, *lines) == []
+
+
+@pytest.mark.parametrize(
+    ("lines", "example", "cure"),
+    [
+        (["The house is small."], "small.", "13a"),
+        (["He said: 'No, never!'", "- Yes..."], "said:", "13a"),
+        (["Bonjour\u00a0!"], "Bonjour\\xa0!", "13a"),
+        (['Et elle: "Non".', "Il dit «\u00a0oui\u00a0»."], "elle:", "13a"),
+        (["我喜欢它。"], "我喜欢它。", "zh (for Chinese) or flores200"),
+        (["यह घर है।"], "है।", "intl"),
+        (["هل هذا بيت؟"], "بيت؟", "intl"),
+    ],
+)
+def test_untokenised_text_is_warned_of_in_every_script(
+    caplog: pytest.LogCaptureFixture, lines: list[str], example: str, cure: str
+) -> None:
+    (line,) = tokenization_warnings(caplog, *lines)
+    assert line == (
+        "text looks untokenised: punctuation is attached to words, such as "
+        f"'{example}': use --tokenize {cure}"
+    )
+
+
+def test_real_texts_are_told_apart(shared_data: Path, caplog: pytest.LogCaptureFixture) -> None:
+    tokenised = [*shared_data.glob("*.en"), *shared_data.glob("*.fr")]
+    raw = list((shared_data.parent / "low-resource").glob("*/*.*"))
+    assert (len(tokenised), len(raw)) == (6, 12)
+    for path in (*tokenised, *raw):
+        text = read_sentences(str(path))
+        warn_of_tokenization([text], is_bleu_split=True, is_split=False)
+    assert [line.partition(" looks untokenised: ")[0] for line in caplog.messages] == (
+        list(map(str, raw))
+    )

@@ -1,15 +1,21 @@
 """``phrasescore tune --decoder embedded``: the loop with the search in the same process."""
 
 import json
+import math
+import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 
 from moses_integration.decoder import phrase_tables
+from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import load_weights
+from moses_integration.nbest import read_nbest
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.tune.rounds import Rounds
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
@@ -52,6 +58,33 @@ def test_it_finds_what_the_loop_with_the_command_finds(embedded: Path) -> None:
     again = ["decode", "source", "--config", "work/moses.ini", "--processes", "1", "-o", "again"]
     assert run(*again).exit_code == 0
     assert (embedded / "again").read_bytes() == (embedded / "dev.out").read_bytes()
+
+
+def test_the_confidence_of_a_translation_is_that_of_its_list_in_tuning(embedded: Path) -> None:
+    (embedded / "lex").write_text("home maison 0.5\n")
+    options = ("--rescore-lexicon", "lex", "--iterations", "2", "--report", "report")
+    succeeded(tune(*options, "--format", "json"))
+    report = read_tune_report("report")
+    assert sum(row.sentences for row in report.reliability) == len(SOURCE.splitlines())
+    curve = report.confidence
+    assert curve is not None
+    best = max(report.rounds, key=lambda row: row.score)
+    score = WeightedSum(load_weights("out").lists)
+    expected = []
+    for found in read_nbest(f"work/run{best.round}.rescored.gz"):
+        scores = curve.scale * score(found)
+        first, *others = np.exp(np.sort(scores - scores.max()))[::-1].tolist()
+        rest = (sum(others) / first) ** curve.slope * math.exp(-curve.offset)
+        expected.append(1 / (1 + rest))
+    (embedded / "system.toml").write_text(
+        'moses_ini = "moses.ini"\nweights = "out"\nnbest_size = 5\n'
+        f"[confidence]\nscale = {curve.scale}\nslope = {curve.slope}\noffset = {curve.offset}\n"
+        '[[rescore]]\nlexicon = "lex"\n'
+    )
+    result = succeeded(run("translate", "system.toml", "source", "--confidence", "--workers", "1"))
+    shown = [float(line.split("\t")[1]) for line in result.stdout.splitlines()]
+    assert shown == pytest.approx(expected, abs=1e-4)
+    assert len({*shown}) > 2
 
 
 def test_tables_and_networks_are_loaded_once(
@@ -100,6 +133,24 @@ def test_several_processes_find_the_same(embedded: Path) -> None:
     assert (embedded / "one.out").read_bytes() == (embedded / "two.out").read_bytes()
     for path in (embedded / "one").glob("run*.nbest"):
         assert path.read_bytes() == (embedded / "two" / path.name).read_bytes()
+
+
+def test_networks_in_the_search_start_one_after_another_at_the_best_weight(
+    embedded: Path,
+) -> None:
+    for name in ("cslm", "cslm2"):
+        RandomCslm(["the", "house", "home"], order=3, path=embedded / name)
+    (embedded / "lex").write_text("home maison 0.5\n")
+    flags = "--feature cslm --model cslm --feature cslm --model cslm2 --processes 1"
+    options = ("--decoder-flags", flags, "--rescore-lexicon", "lex", "--iterations", "2")
+    result = succeeded(tune(*options))
+    chosen = dict(re.findall(r"start weight of (\S+): (\S+) \(BLEU of 5 sent", result.stderr))
+    assert list(chosen) == ["CSLM0", "CSLM1"]  # and not the lexicon's, which lists alone have
+    first = json.loads((embedded / "work" / "tune.json").read_text())["rounds"][0]["weights"][0]
+    assert {name: [float(weight)] for name, weight in chosen.items()} == {
+        name: first[name] for name in chosen
+    }
+    assert "start weight of" not in tune(*options, "--resume").stderr
 
 
 def test_a_stopped_run_goes_on(embedded: Path) -> None:

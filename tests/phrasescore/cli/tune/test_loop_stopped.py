@@ -4,6 +4,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -12,9 +13,10 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
+from phrasescore.records import Weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune import rounds as round_files
-from phrasescore.workflows.tune.rounds import write_rounds
+from phrasescore.workflows.tune.rounds import Rounds, write_rounds
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomCslm
 from tests.forked import Forked, run_command
@@ -103,6 +105,82 @@ def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> 
     again = folder.run("--fix", "Godo0", "--resume")
     assert "round 1: reusing work/run1.nbest" in again.stderr
     assert "the folder already has a run" in folder.run().stderr  # and is not lost
+
+
+NEW = INI.replace("Good0= 0.1", "Good0= 0")
+
+
+def test_a_new_feature_starts_at_the_weight_that_translates_a_sample_best(folder: Folder) -> None:
+    (folder.path / "moses.ini").write_text(NEW)
+    result = succeeded(folder.run("--iterations", "2"))
+    line = re.search(
+        r"start weight of Good0: (\S+) \(BLEU of 30 sentences (\S+), with 0: (\S+), with",
+        result.stderr,
+    )
+    assert line is not None
+    assert float(line[2]) > float(line[3])
+    assert float(line[2]) == rounds(result)[0]  # the sample has all sentences
+    assert folder.state()["rounds"][0]["weights"][0]["Good0"] == [float(line[1])]
+    assert [path.name for path in (folder.path / "work").glob("trial*")] == []
+    # Other weights are as they were.
+    assert folder.state()["rounds"][0]["weights"][0]["Bad0"] == [0.5, -0.5]
+    fixed = folder.run("--fix", "Good0", "--working-dir", "fixed", "--iterations", "2")
+    assert "start weight of" not in fixed.stderr
+
+
+@pytest.mark.parametrize("stopped", ["trial", "round"])
+def test_a_run_that_is_stopped_after_trials_has_the_same_start(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch, stopped: str
+) -> None:
+    (folder.path / "moses.ini").write_text(NEW)
+    whole = folder.run("--working-dir", "whole")
+    decode = Rounds._decode
+
+    def stop(self: Rounds, source: str, weights: Weights, nbest: str) -> None:
+        is_trial = "trial" in nbest
+        if "Good0" in weights and weights["Good0"][0] > 0 and is_trial == (stopped == "trial"):
+            raise KeyboardInterrupt
+        decode(self, source, weights, nbest)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Rounds, "_decode", stop)
+        assert folder.run().exit_code == 130
+    resumed = succeeded(folder.run("--resume"))
+    assert rounds(resumed) == rounds(whole)
+    ends = [(folder.path / name / "tune.json").read_bytes() for name in ("work", "whole")]
+    assert ends[0] == ends[1]
+
+
+@pytest.mark.parametrize("is_decided", [False, True])
+def test_a_resumed_run_does_not_choose_its_start_again(folder: Folder, is_decided: bool) -> None:
+    (folder.path / "moses.ini").write_text(NEW)
+    whole = folder.run("--iterations", "2")
+    state = folder.state()
+    first = state["rounds"][0]["weights"][0]
+    if not is_decided:  # killed after the first round was decoded
+        state |= {"rounds": [], "next": first}
+        (folder.path / "work" / "tune.json").write_text(json.dumps(state))
+    resumed = succeeded(folder.run("--iterations", "2", "--resume"))
+    assert "start weight of" not in resumed.stderr
+    assert rounds(resumed) == rounds(whole)
+    assert folder.state()["rounds"][0]["weights"][0] == first
+
+
+def test_a_run_of_0_3_goes_on_from_the_start_weight_0(folder: Folder) -> None:
+    (folder.path / "moses.ini").write_text(NEW)
+    # As 0.3 did, without trials.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Rounds, "new_features", lambda *_: [])
+        whole = folder.run("--iterations", "2", "--working-dir", "whole")
+        folder.run("--iterations", "2")
+    state = folder.state() | {"rounds": folder.state()["rounds"][:1], "reason": ""}
+    state["next"] = folder.state()["rounds"][1]["weights"][0]
+    (folder.path / "work" / "tune.json").write_text(json.dumps(state))
+    (folder.path / "work" / "run2.nbest").unlink()
+    resumed = succeeded(folder.run("--iterations", "2", "--resume"))
+    assert "start weight of" not in resumed.stderr
+    assert folder.state()["rounds"][0]["weights"][0]["Good0"] == [0]
+    assert rounds(resumed) == rounds(whole)
 
 
 def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:

@@ -59,7 +59,7 @@ def test_features_and_metrics_of_other_packages_are_rows_and_metrics(
     assert f"--rescore-feature uneven_brackets:list={folder}/list,n=2" in words
     assert folder / "list" in steps["tune +own seed 1"].inputs
     assert "--feature copied_words" in shown(steps["annotate copied_words"].words)
-    assert f"for word_f:path={folder}/list, bleu=0.5, seeds 1" in " ".join(plan.notes)
+    assert "for word_f:path=../list, bleu=0.5, seeds 1" in " ".join(plan.notes)
 
 
 @pytest.mark.parametrize(

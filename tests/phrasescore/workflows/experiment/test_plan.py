@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni, load_weights
-from phrasescore.workflows.experiment.choice import NetworkChoice
+from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast
@@ -357,23 +357,31 @@ def test_another_metric_is_an_option_of_tuning(folder: Path) -> None:
 
 
 def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
-    before = "systems = ['Baseline', '+RNNsearch']\n"
+    before = "systems = ['Baseline', '+RNNsearch', '+CSLM']\n"
     (folder / "x.toml").write_text(f"{before}{CONFIG}[tuning]\nreplicas = 1\n")
     sizes = {folder / "dev.en": 200, folder / "test.en": 100}
     wanted = read_experiment("x.toml")
     forecast = Forecast(wanted, folder / "out", sizes, 10.0, 64_000, loading=3.0, sentence=0.5)
-    kept = NetworkChoice("attention", "attention", "+RNNsearch", "", 1, minutes=2.0, least=1.0)
-    found = {step.name: seconds for step, seconds in forecast.steps([kept], 5).items()}
+    kept = [
+        NetworkChoice("attention", "attention", "+RNNsearch", "", 1, minutes=2.0, least=1.0),
+        NetworkChoice("cslm", "cslm", "+CSLM", "", 1, minutes=1.0, least=1.0),
+    ]
+    plan = TuningPlan(5, 7, sentences=150)
+    found = {step.name: seconds for step, seconds in forecast.steps(kept, plan).items()}
     # Every step starts in 4 s. Two processes search a sentence in 0.5 / 2 s; for each sentence, a
-    # round of tuning adds 0.004 s, and a network that scores the list 0.03 s.
+    # round of tuning adds 0.004 s, a network that scores the list 0.03 s, and a network in the
+    # search 10 words of 0.009 s. This one has trials of 4 weights on 100 sentences.
     assert found == pytest.approx(
         {
             "train attention": 4 + 120,
-            "tune Baseline seed 1": 4 + 3 + 5 * 200 * (0.25 + 0.004),
+            "train cslm": 4 + 60,
+            "tune Baseline seed 1": 4 + 3 + 5 * 150 * (0.25 + 0.004),
             "decode news Baseline seed 1": 4 + 3 + 100 * 0.25,
-            "tune +RNNsearch seed 1": 4 + 3 + 5 * 200 * (0.25 + 0.03 + 0.004),
+            "tune +RNNsearch seed 1": 4 + 3 + 5 * 150 * (0.25 + 0.03 + 0.004),
             "decode news +RNNsearch seed 1": 4 + 3 + 100 * 0.25,
             "rescore news +RNNsearch seed 1": 4 + 100 * 0.03,
             "rerank news +RNNsearch seed 1": 4,
+            "tune +CSLM seed 1": 4 + 3 + 7 * 150 * (0.295 + 0.004) + 4 * 100 * 0.295,
+            "decode news +CSLM seed 1": 4 + 3 + 100 * 0.295,
         }
     )

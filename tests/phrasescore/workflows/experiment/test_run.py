@@ -11,9 +11,11 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
+from phrasescore.records import ConfidenceCurve
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.table import measure, steps_toml, to_text, to_toml
 from phrasescore.workflows.report.experiment_folder import StepRecord
+from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,
@@ -123,21 +125,25 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     wanted = read_experiment("x.toml")
     words = [f"a b c d e f g{number} h" for number in range(40)]
     spoilt = [line.replace(" c", " x") if number % 2 else line for number, line in enumerate(words)]
-    (folder / "dev.fr").write_text("".join(f"{line}\n" for line in words))
+    for name in ("dev.fr", "test.fr"):
+        (folder / name).write_text("".join(f"{line}\n" for line in words))
+    texts = (wanted.data.dev, *wanted.data.tests)
     made = set()
     for each, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
         # TM0_2, the column of the network, moves nothing.
         write_tuned(each, {"LM0": (1.0,)}, 60.0 if each.system.name == "Baseline" else 59.0)
-        path = each.output(wanted.data.dev)
-        path.write_text("".join(f"{line}\n" for line in lines))
-        made |= {path, each.report}
-    texts = (wanted.data.dev, *wanted.data.tests)
+        for path in map(each.output, texts):
+            path.write_text("".join(f"{line}\n" for line in lines))
+            made |= {path, each.report}
     table = measure(
         texts, plan.runs, made, plan.notes, [StepRecord("run", "phrasescore <run>", 1.5)]
     )
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
     bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
-    first, second = (row.cells["dev"] for row in table.rows)
+    # Each row had its choice of weights on dev: a p-value says nothing there.
+    for row in table.rows:
+        assert (row.cells["dev"].p_value, row.cells["dev"].interval) == (None, None)
+    first, second = (row.cells["news"] for row in table.rows)
     assert first.scores == pytest.approx([bad, bad])
     assert second.scores == pytest.approx([100, bad])
     assert second.difference == pytest.approx((100 - bad) / 2)
@@ -146,18 +152,25 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     text = to_text(table).splitlines()
     assert text[0].split() == ["dev", "news", "rounds"]
     mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
-    expected = f"+RNN *    {mean:.2f} ± {deviation:.2f} (+{(100 - bad) / 2:.2f}, p"
-    assert text[2].startswith(expected)
-    assert text[2].endswith("-     2+, 2+  best")
+    expected = f"+RNN *    {mean:.2f} ± {deviation:.2f}  {mean:.2f} ± {deviation:.2f} "
+    assert text[2].startswith(f"{expected}(+{(100 - bad) / 2:.2f}, p")
+    assert text[2].endswith("  2+, 2+  best")
+    assert "\n".join(text).count(", p ") == 1
+    gain = f"{(100 - bad) / 2:.2f} more"
+    assert text[4] == (
+        f"+RNN is best on dev, with {mean:.2f} BLEU, {gain} than Baseline. On news it is better: "
+        f"{gain} (p < 0.001)."
+    )
     assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
     better = (
         "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
     )
     assert f"* +RNN: {better}." in text
     read = tomllib.loads(to_toml(table, plan.names))
-    assert read["row"][1]["dev"]["p_value"] == second.p_value
-    assert tuple(read["row"][1]["dev"]["interval"]) == second.interval
-    assert tuple(read["row"][0]["dev"]["replicas"]) == first.scores
+    assert read["row"][1]["news"]["p_value"] == second.p_value
+    assert tuple(read["row"][1]["news"]["interval"]) == second.interval
+    assert tuple(read["row"][0]["news"]["replicas"]) == first.scores
+    assert read["row"][1]["dev"].keys() == {"bleu", "replicas", "deviation", "length_ratio"}
     assert read["row"][1]["rounds"] == ["2+", "2+"]
     assert read["row"][1]["remarks"][1] == better
     assert tuple(read["notes"]) == table.notes
@@ -205,6 +218,19 @@ def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> Non
     assert links["references"] == "../../test.fr"
 
 
+def test_the_confidence_that_was_calibrated_is_in_the_system_and_on_the_page(
+    doubles: Path,
+) -> None:
+    succeeded(experiment())
+    system = read_system(doubles / "out" / "systems" / "+RNN" / "seed1" / "system.toml")
+    assert system.confidence == ConfidenceCurve(0.5, 1e-6, -2.0)
+    report = json.loads((doubles / "out" / "report" / "report.json").read_text("utf-8"))
+    blocks = {each["name"]: each for section in report["sections"] for each in section["blocks"]}
+    assert blocks["reliability"]["rows"] == [
+        ["Baseline", 2, 25.0, 50.0], ["+RNN", 2, 25.0, 50.0],
+    ]  # fmt: skip
+
+
 def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:
     succeeded(experiment())
     first = (doubles / "out" / "report" / "report.json").read_text("utf-8")
@@ -216,3 +242,57 @@ def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:
     succeeded(run("report", "--experiment", "out", "-o", "again"))
     again = json.loads((doubles / "again" / "report.json").read_text("utf-8"))
     assert [section["key"] for section in again["sections"]] == ["results", "tuning", "steps"]
+
+
+def test_resume_is_what_the_same_command_does(doubles: Path) -> None:
+    succeeded(experiment("--resume"))
+    calls(doubles)
+    assert "6 of 6 steps are done" in succeeded(experiment("--resume")).stderr
+    assert not (doubles / "calls").exists()
+
+
+def test_an_interrupted_run_says_that_the_same_command_continues(doubles: Path) -> None:
+    with (doubles / "commands.py").open("a") as code:
+        code.write("if verb == 'train': sys.exit(130)\n")
+    result = experiment()
+    assert result.exit_code == 130
+    said = "phrasescore: stopped; the same command continues\nphrasescore: interrupted\n"
+    assert result.stderr.endswith(said)
+
+
+def test_the_table_the_page_and_the_next_step_have_one_verdict(doubles: Path) -> None:
+    code = (doubles / "commands.py").read_text()
+    # Of +RNN, whose weights come from another folder, both translations are right; on dev alone.
+    code += "text = pathlib.Path(given.get('--translations', 'none'))\n"
+    code += "if text.parent.parent.name == '+RNN': text.write_text('a\\nb\\n')\n"
+    code = code.replace(
+        'write_text(pathlib.Path(given["--source"]).read_text())', "write_text('x\\nb\\n')"
+    )
+    (doubles / "commands.py").write_text(code)
+    for name in ("dev", "test"):
+        for end in ("en", "fr"):
+            (doubles / f"{name}.{end}").write_text("a\nb\n")
+    (doubles / "x.toml").write_text(
+        (doubles / "x.toml").read_text() + "metric = 'word_accuracy'\nmethod = 'xbleu'\n"
+    )
+    result = succeeded(experiment())
+    verdict = (
+        "+RNN is best on dev, with 100.00 word accuracy, 50.00 more than Baseline. On news it is "
+        "not shown to be better: 0.00 more (p = 1.000)."
+    )
+    choice = "+RNN, best on dev but not shown to be better than Baseline on news"
+    assert verdict in result.stdout.splitlines()
+    assert f"; next, translate with {choice}:\n" in result.stderr
+    report = json.loads((doubles / "out" / "report" / "report.json").read_text("utf-8"))
+    assert report["lead"] == verdict
+    assert f"To use {choice}, in the" in report["sections"][0]["blocks"][0]["caption"]
+    assert ", p " not in result.stdout.splitlines()[1]
+    dev = tomllib.loads((doubles / "out" / "table.toml").read_text())["row"][1]["dev"]
+    assert dev == {"word_accuracy": 100.0, "replicas": [100.0]}
+    # What evaluate is asked for on dev is left out, and on the test set it is there.
+    for name, has_test in (("dev", False), ("news", True)):
+        systems = [f"out/systems/{row}/seed1/{name}.out" for row in ("Baseline", "+RNN")]
+        options = ("--references", "test.fr", "--paired", "approximate", "--metric", "chrf")
+        found = succeeded(run("evaluate", *systems, *options))
+        assert ("randomization" in found.stdout) == has_test
+        assert ("the weights were tuned on this text" in found.stderr) != has_test

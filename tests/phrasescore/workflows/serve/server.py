@@ -22,7 +22,12 @@ from tests.random_networks import RandomNetwork
 PLAIN = 'moses_ini = "moses.ini"\n'
 # The weights of INI, so that a score without the network's is the search's.
 WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nAttention0= 2\n"
-SYSTEM = f'{PLAIN}weights = "weights"\nnbest_size = 9\n[[rescore]]\nmodel = "attention"\n'
+SYSTEM = f"""{PLAIN}weights = "weights"
+nbest_size = 9
+confidence = {{ scale = 0.5, slope = 2.0, offset = 1.0 }}
+[[rescore]]
+model = "attention"
+"""
 TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
 
 
@@ -36,9 +41,12 @@ def write_system(folder: Path) -> None:
 
 
 async def ask_application(
-    server: TranslationServer, path: str, *parts: bytes | None
+    server: TranslationServer, path: str, *parts: bytes | None, method: str = "POST", **headers: str
 ) -> tuple[int | None, dict[bytes, bytes], bytes]:
-    """Return the answer to a request whose body arrives in parts; after None the client is gone."""
+    """Return the answer to a request whose body arrives in parts; after None the client is gone.
+
+    :param headers: with ``_`` for ``-``.
+    """
     waiting, sent = list(parts), []
 
     async def receive() -> dict[str, Any]:
@@ -53,7 +61,8 @@ async def ask_application(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "method": "POST", "path": path, "headers": [], "query_string": b""}
+    fields = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "headers": fields, "query_string": b""}
     await server.application(scope, receive, send)
     body = b"".join(message.get("body", b"") for message in sent)
     return sent[0]["status"], dict(sent[0]["headers"]), body

@@ -5,7 +5,6 @@ import os
 import random
 import signal
 import socket
-import sys
 import time
 import xmlrpc.client
 from collections.abc import Iterator
@@ -127,6 +126,63 @@ def test_moses_lists_have_scores(server: Server) -> None:
     assert "scores" not in server.call(text="la maison", nbest="2")["nbest"][0]
 
 
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> Iterator[Server]:
+    """A system without features of lists, and pages of another origin that may use it."""
+    options = ("--workers", "1", "--allow-origin", "http://a.org", "--allow-origin", "http://b.org")
+    with serving(folder, "plain.toml", *options) as running:
+        yield running
+        assert "Traceback" not in running.log
+
+
+def test_unknown_words_are_part_of_an_explained_score(plain: Server) -> None:
+    (found,) = plain.translate(text="la xyz", nbest=2, explain=True)
+    for each in found["alternatives"]:
+        parts = {part["name"]: part for part in each["features"]}
+        assert parts["UnknownWordPenalty0"]["values"] == [-100.0]
+        total = sum(part["contribution"] for part in parts.values())
+        assert total == pytest.approx(each["score"])
+        assert total < -100
+    # Moses' answers have the features of its lists (PackScores.cpp).
+    (best, *_) = plain.call(text="la xyz", nbest=2, **{"add-score-breakdown": 1})["nbest"]
+    assert set(best["scores"]) == set(VALUES)
+    assert "UnknownWordPenalty" not in best["fvals"]
+
+
+def test_python_clients_of_moses_may_send_many_sentences(
+    server: Server, translated: list[tuple[str, float]]
+) -> None:
+    class Packing(xmlrpc.client.Transport):
+        encode_threshold = 0  # compress every request
+
+    with xmlrpc.client.ServerProxy(f"{server.url}RPC2", transport=Packing()) as proxy:
+        assert "translate" in str(proxy.system.listMethods())
+        batch = xmlrpc.client.MultiCall(proxy)
+        for text in SENTENCES:
+            batch.translate({"text": text, "align": 1})
+        answers: Any = batch()
+        found = list(answers)
+    assert [each["text"] for each in found] == [text for text, _ in translated]
+    assert all("align" in each for each in found)
+
+
+def test_requests_as_through_a_proxy_are_answered(server: Server) -> None:
+    body = json.dumps({"text": "la maison"}).encode()
+    answer = ask(server, head_of("http://any.org/translate", len(body)) + body, True)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["translations"]
+
+
+def test_the_origins_of_pages_that_may_ask_are_an_option(plain: Server, server: Server) -> None:
+    head = head_of("/translate", 0).replace(b"POST", b"OPTIONS").removesuffix(b"\r\n")
+    for origin in (b"http://a.org", b"http://b.org"):
+        fields = b"Origin: %b\r\nAccess-Control-Request-Method: POST\r\n\r\n" % origin
+        answer = ask(plain, head + fields, True)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"access-control-allow-origin: %b\r\n" % origin in answer
+        assert ask(server, head + fields, True).startswith(b"HTTP/1.1 405 ")
+
+
 def test_concurrent_clients_get_their_own_answers(
     server: Server, translated: list[tuple[str, float]]
 ) -> None:
@@ -198,7 +254,11 @@ FAULTS: list[tuple[Any, int, str]] = [
     (BOMB.encode("utf-16"), -503, "found a document type"),
     (CALL.replace("<int>2", "<int>two"), -503, "expected a call in XML-RPC: "),
     (CALL.replace("<int>2</int>", "<int>" + "2" * 5000 + "</int>"), -503, "expected a call"),
-    (CALL.replace("translate", "updater"), -506, "expected the method translate, found 'updater'"),
+    (
+        CALL.replace("translate", "updater"),
+        -506,
+        "methodSignature, system.multicall, translate; fou",
+    ),
     (CALL.replace(">nbest<", ">weights<"), -501, "translate: weights is not supported"),
     (CALL.replace(">text<", ">test<"), -503, "translate: expected a member text in the struct"),
     (CALL.replace("<int>2", "<int>-2"), -501, "translate: nbest: expected a whole number"),
@@ -206,7 +266,8 @@ FAULTS: list[tuple[Any, int, str]] = [
     (CALL.replace("la maison", "&lt;b>la&lt;/b>"), -501, "text:1: expected words, found markup"),
     (CALL.replace("la maison", "la " * 21), -501, "text:1: expected a sentence with at most 20"),
     (CALL.replace("la maison", "a" * 2_000_000), -509, "expected a request of at most 1,048,576"),
-    (xmlrpc.client.dumps(("la",), "translate"), -501, "expected one parameter, a struct"),
+    (CALL.replace("<int>2</int>", "<boolean>1</boolean>"), -501, "nbest: expected a whole number"),
+    (xmlrpc.client.dumps(("la",), "translate"), -501, "expected one parameter, of the type struct"),
     (xmlrpc.client.dumps(({"text": 1},), "translate"), -501, "text: expected a string"),
     (xmlrpc.client.dumps(xmlrpc.client.Fault(1, "x")), -503, "expected a call in XML-RPC"),
 ]
@@ -391,9 +452,3 @@ def test_moses_searches_are_refused(folder: Path) -> None:
     path.write_text('moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\n')
     problem = "moses.toml: decoder: serve requires the embedded search: Moses reads a whole text"
     check_refusal(run("serve", str(path)), problem)
-
-
-def test_a_missing_package_is_named(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "uvicorn", None)
-    result = run("serve", str(folder / "system.toml"))
-    check_refusal(result, "serve needs starlette and uvicorn: pip install 'phrasescore[server]'")

@@ -148,7 +148,7 @@ def test_a_search_is_another_run_where_its_translations_are_others(
     (tmp_path / "tune.json").write_text(json.dumps(state))
     (tmp_path / "run1.nbest").write_text("")
     if same:
-        assert read_decisions(tmp_path, new, resume=True) == []
+        assert read_decisions(tmp_path, new, resume=True) == ({}, [])
     else:
         with pytest.raises(PhrasescoreError, match="started with another value for search"):
             read_decisions(tmp_path, new, resume=True)

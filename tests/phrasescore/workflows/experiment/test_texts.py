@@ -1,0 +1,23 @@
+"""The texts of a new experiment, prepared as those of its system."""
+
+from pathlib import Path
+
+import pytest
+
+from moses_integration.ini_text import TextSettings
+from phrasescore.workflows.experiment.texts import SystemText
+
+
+@pytest.mark.parametrize(("keeps", "words"), [(False, "see us us\n"), (True, "see US us\n")])
+def test_texts_are_truecased_as_the_training_text_was(
+    tmp_path: Path, keeps: bool, words: str
+) -> None:
+    (tmp_path / "case").write_text("us (5/7) US (2)\n")
+    table = tmp_path / "phrase-table"
+    table.write_text("".join(f"{word} ||| {word} ||| 1\n" for word in ("US", "see", "us")))
+    text = tmp_path / "text"
+    text.write_text("see US us\n")
+    settings = TextSettings(truecase_source="case", truecase_target="case", keeps_known_case=keeps)
+    system = SystemText(settings, table, tmp_path)
+    written = system.prepare({"train": (text, text), "dev": (text, text)}, tmp_path / "new")
+    assert [path.read_text() for path in written["dev"]] == [words, words]
