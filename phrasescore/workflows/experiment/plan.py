@@ -1,9 +1,10 @@
 """Plan the steps of an experiment's rows: networks, tables, weights, translations."""
 
+import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -28,6 +29,14 @@ class Plan:
     runs: tuple[Run, ...]  # ordered by replica, then by row
     names: FileNames
     notes: tuple[str, ...] = ()
+    links: dict[Path, Path] = field(default_factory=dict)  # our links to the user's folders
+
+    def make_links(self) -> None:
+        """Make the links, unless they exist."""
+        for folder, link in self.links.items():
+            if not link.is_symlink():
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(os.path.relpath(folder, link.parent))
 
 
 def build_plan(
@@ -67,7 +76,9 @@ class _Planner(Preparation):
         for step in steps:
             unique.setdefault(step.name, step)
         notes = tuple(self._notes())
-        return Plan(tuple(unique.values()), self.written, tuple(runs), self.names, notes)
+        return Plan(
+            tuple(unique.values()), self.written, tuple(runs), self.names, notes, self.links
+        )
 
     def _runs(self) -> list[Run]:
         runs = []

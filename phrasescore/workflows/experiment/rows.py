@@ -109,6 +109,8 @@ class Preparation:
         self._old_table = _file(ini, self._table_feature.path)
         self._table = wanted.data.table or self._old_table
         self._base = folder / MOSES_INI
+        # Links to folders whose names a moses.ini cannot hold.
+        self.links: dict[Path, Path] = {}  # by folder
         ini.rename_files(lambda path: self._name(path, _file(ini, path)))
         ini.folder = str(folder)
         self._ini = ini
@@ -119,7 +121,11 @@ class Preparation:
     def _name(self, written: str, path: Path) -> str:
         """Return the name of a file in our moses.ini, given its name in the user's."""
         name = written if os.path.isabs(written) else self.names.of(path)
-        return os.path.relpath(path, self.names.folder) if path_problem(name) else name
+        if path_problem(name) and path_problem(name := os.path.relpath(path, self.names.folder)):
+            link = self._folder / "moses" / f"files{len(self.links)}"
+            link = self.links.setdefault(path.parent, link)
+            name = os.path.relpath(link / path.name, self._folder)
+        return name
 
     @property
     def model_files(self) -> tuple[Path, ...]:

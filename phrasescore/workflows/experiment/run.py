@@ -108,6 +108,7 @@ def run_experiment(
     ):
         states = StepStates(absolute, plan.written, plan.names)
         states.write_files()
+        plan.make_links()
         _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
 
         def after(step: Step, was_run: bool) -> None:
