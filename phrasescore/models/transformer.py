@@ -92,7 +92,8 @@ class _FloatAttention(Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         with products_in(_CPU_PRODUCTS, "ieee"):
-            return *torch.autograd.grad(ctx.attended, ctx.inputs, gradient), None
+            gradients = torch.autograd.grad(ctx.attended, ctx.inputs, gradient, retain_graph=True)
+        return *gradients, None
 
 
 class MultiHeadAttention(nn.Module):
