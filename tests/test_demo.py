@@ -120,9 +120,9 @@ QUICK = {
     "nbest_size = 100": "nbest_size = 5",
     "iterations = 3": "iterations = 2",
     "stack = 20": "stack = 2",
-    "updates = 2000": "updates = 2\nset.model.maxout_size = 8",
+    "updates = 1000": "updates = 2\nset.model.maxout_size = 8",
     "epochs = 4": "updates = 2",
-    '"+CSLM+RNN", "+RNNsearch"': "",
+    '"+CSLM+RNN", "+RNNsearch"': '"+RNN"',
 }
 
 
@@ -215,9 +215,7 @@ def test_a_step_that_fails_ends_the_demo_with_a_clear_line(quick: Path, tmp_path
 
 def test_the_demo_is_the_table_of_the_paper_and_a_row_of_lists() -> None:
     wanted = read_experiment(str(EXPERIMENT))
-    assert [system.name for system in wanted.systems] == [
-        "Baseline", "+RNN", "+CSLM+RNN", "+RNNsearch",
-    ]  # fmt: skip
+    assert [system.name for system in wanted.systems] == ["Baseline", "+CSLM+RNN", "+RNNsearch"]
     # What a busy machine makes of them must be what a free one does.
     for model in wanted.models.values():
         assert "minutes" not in model.limits

@@ -21,7 +21,7 @@ import preferences
 FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 EXPERIMENT = FOLDER / "experiment.toml"
-# In the output folder: the table of the row +RNN, whose last score is the network's.
+# In the output folder: the table of the row +CSLM+RNN, whose last score is the network's.
 ANNOTATED = Path("tables", "rnn", "phrase-table.gz")
 SHOWN_PHRASES = 5  # frequent ones, and as many rare ones
 # For half a minute's work: t-SNE is what takes time, and the page is the smaller.
@@ -58,7 +58,7 @@ def compare(path: Path) -> None:
     targets = preferences.read_targets(str(path))
     words, several = preferences.MIN_WORDS, preferences.MIN_TARGETS
     say(f"""
-What the network of +RNN prefers against what the table prefers, for source phrases of {words} words
+What the network prefers against what the phrase table prefers, for source phrases of {words} words
 or more with {several} targets or more (as Cho et al., 2014, table 2). The network has seen each
 pair as often as any other and knows no counts: it prefers what fits all the pairs it has seen.""")
     for title, sources in (
@@ -118,7 +118,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The experiment of the shipped example.")
     parser.add_argument("--fresh", action="store_true", help="remove what an earlier run made")
     parser.add_argument(
-        "--experiment", type=Path, default=EXPERIMENT, help="another file, with a row +RNN"
+        "--experiment", type=Path, default=EXPERIMENT, help="another file, with a model rnn"
     )
     parser.add_argument(
         "--output", type=Path, default=ROOT / "demo-output" / "experiment", help="a folder"
