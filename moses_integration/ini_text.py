@@ -1,19 +1,17 @@
 """The text of a moses.ini: its lines, its features and the files they name; see `moses_ini`."""
 
-import json
 import logging
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from moses_integration.text_settings import SETTING, TextSettings, read_settings
 from phrasescore.errors import ConfigError, DataError, shown_path
-from phrasescore.io.languages import language_code
 from phrasescore.io.output import open_output
 from phrasescore.io.text import open_input, shorten
 
@@ -29,7 +27,6 @@ _OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-fi
 _WEIGHT_FILE = "weight-file"
 _NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
 _WEIGHT_SECTIONS = ("weight-add", "weight")
-_SETTING = re.compile(r"[ \t]*#[ \t]*phrasescore:(.*)", re.DOTALL)
 TRUE_VALUES = ("yes", "y", "true", "1")  # read as true (moses/Util.cpp, Scan<bool>)
 
 
@@ -49,44 +46,6 @@ class IniFeature(NamedTuple):
     # The words after the class, split at "="; the value is None if a word has no "=".
     arguments: list[tuple[str, str | None]]
     line: IniLine
-
-
-@dataclass(frozen=True)
-class TextSettings:
-    """How a system's text is prepared.
-
-    A moses.ini records each setting in a comment, which Moses ignores:
-    ``# phrasescore: KEY = VALUE``, with the value in TOML.
-    """
-
-    characters: bool = False  # whether the tokens are characters; see `phrasescore.io.characters`
-    tokenize: str = ""  # the languages of source and target, "fr en"; empty for none
-    lowercase: bool = False
-    truecase_source: str = ""  # paths of Moses' truecasing models; empty for none
-    truecase_target: str = ""
-    keeps_known_case: bool = False  # as truecase.perl; up to version 0.3, `build` did not
-
-    def lines(self) -> list[str]:
-        """Return the comments that record the settings; defaults need none."""
-        return [
-            f"# phrasescore: {key} = {to_toml(value)}"
-            for key, value in asdict(self).items()
-            if value
-        ]
-
-    def languages(self) -> list[str | None]:
-        """Return the codes of the languages of source and target; None without a tokeniser."""
-        return [language_code(each) for each in (self.tokenize or " ").split(" ")]
-
-    def problem(self) -> str | None:
-        """Return why the settings are invalid, or None."""
-        languages = self.languages()
-        if len(languages) != 2 or (self.tokenize and None in languages):
-            wanted = "expected the languages of source and target in tokenize, such as 'fr en'"
-            return f"{wanted}; found {shorten(self.tokenize)}"
-        if self.lowercase and (self.truecase_source or self.truecase_target):
-            return "expected either lowercase or truecase_source and truecase_target, found both"
-        return None
 
 
 class IniText:
@@ -239,39 +198,11 @@ class IniText:
 
     def text_settings(self) -> TextSettings:
         """Return the settings that the comments record; all others have their defaults."""
-        types = {field.name: type(field.default) for field in fields(TextSettings)}
-        settings, known = TextSettings(), set()
-        for row, text in enumerate(self.lines):
-            if (match := _SETTING.fullmatch(text)) is None:
-                continue
-            where = f"{shown_path(self.path)}:{row + 1}"
-            setting = match[1].strip()
-            problem: str | None = None
-            try:
-                ((key, value),) = tomllib.loads(setting).items()
-            except (ValueError, RecursionError):  # TOMLDecodeError is a ValueError
-                wanted = "expected KEY = VALUE as in TOML"
-                raise ConfigError(
-                    where, "# phrasescore", f"{wanted}, found {shorten(setting)}"
-                ) from None
-            if key not in types:
-                problem = f"unknown key {shorten(key)}; the keys are {', '.join(types)}"
-            elif key in known:
-                problem = f"expected one line for {key}, found another"
-            elif type(value) is not types[key]:
-                wanted = "true or false" if types[key] is bool else "a string in double quotes"
-                problem = f"expected {wanted} for {key}, found {shorten(setting)}"
-            if problem is None:
-                known.add(key)
-                settings = replace(settings, **{key: value})
-                problem = settings.problem()
-            if problem is not None:
-                raise ConfigError(where, "# phrasescore", problem)
-        return settings
+        return read_settings(self.path, self.lines)
 
     def set_text_settings(self, settings: TextSettings) -> None:
         """Replace the comments that record settings; the new ones are the first lines."""
-        others = [text for text in self.lines if _SETTING.fullmatch(text) is None]
+        others = [text for text in self.lines if SETTING.fullmatch(text) is None]
         self.lines = [*settings.lines(), *others]
         self.features = self.read_features()
 
@@ -365,11 +296,6 @@ class IniText:
         """Return an error for a line; ``name`` is the feature or key, empty for none."""
         where = f"{shown_path(self.path)}:{line.row + 1}"
         return ConfigError(where, f"[{line.section}] {name}", problem)
-
-
-def to_toml(value: object) -> str:
-    """Return a string, number, truth value or list of them as TOML."""
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def split_argument(word: str) -> tuple[str, str | None]:

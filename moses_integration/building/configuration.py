@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from moses_integration.building.extraction import Reordering
-from moses_integration.ini_text import TextSettings
+from moses_integration.text_settings import TextSettings
 
 _START = """\
 #########################

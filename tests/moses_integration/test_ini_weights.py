@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import IniText, TextSettings, files_of
+from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni
+from moses_integration.text_settings import TextSettings
 from phrasescore.errors import ConfigError, PhrasescoreError
 
 SPARSE = "[feature]\nWT name=WT0\nKENLM name=LM0 path=lm\n[weight]\nLM0= 0.5\nWT0_la= 7\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import IniText, TextSettings, files_of
+from moses_integration.ini_text import IniText, files_of
 from moses_integration.moses_ini import MosesIni, PhraseTableFeature
 from phrasescore.errors import ConfigError, DataError
 
@@ -442,59 +442,3 @@ def test_a_path_may_be_a_folder_which_is_for_the_decoder_to_refuse(
     (tmp_path / "moses.ini").write_text(f"[feature]\nKENLM path={path}\n")
     named, packed = files_of("moses.ini")
     assert (named, packed) == (Path(path), Path(f"{named}.gz"))
-
-
-# Settings in comments
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [
-        TextSettings(),
-        TextSettings(characters=True, lowercase=True),
-        TextSettings(
-            tokenize="de en",
-            truecase_source='a "b"#\\ö\udcff.model',
-            truecase_target="line\nfeed\x7f",
-        ),
-    ],
-)
-def test_text_settings_are_read_as_written(settings: TextSettings) -> None:
-    text = "\n".join([*settings.lines(), SIMPLE.decode()])
-    ini = MosesIni("moses.ini", text.encode(errors="surrogateescape"))
-    assert ini.text_settings() == settings
-    # Moses and the reader of features ignore them, and edits keep them.
-    assert [feature.name for feature in ini.features] == [
-        feature.name for feature in MosesIni("moses.ini", SIMPLE).features
-    ]
-    ini.add_feature("KENLM", "LM", {"path": "b"})
-    assert IniText("moses.ini", ini.to_bytes()).text_settings() == settings
-
-
-def test_text_settings_are_plain_comments() -> None:
-    assert TextSettings(characters=True, tokenize="fr en").lines() == [
-        "# phrasescore: characters = true",
-        '# phrasescore: tokenize = "fr en"',
-    ]
-
-
-@pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        ("# phrasescore: character = true", "unknown key 'character'; the keys are characters, "),
-        ("# phrasescore: characters = 1", "expected true or false for characters, found "),
-        ("# phrasescore: tokenize = true", "expected a string in double quotes for tokenize, "),
-        ("# phrasescore: tokenize = 'de'", "expected the languages of source and target "),
-        ("# phrasescore: tokenize = 'de '", "expected the languages of source and target "),
-        ("# phrasescore: tokenize = 'de en gb'", "expected the languages of source and target "),
-        ("#phrasescore:characters", "expected KEY = VALUE as in TOML, found 'characters'"),
-        ("# phrasescore: a = " + "[" * 99_999, "expected KEY = VALUE as in TOML, found "),
-        ("# phrasescore: ", "expected KEY = VALUE as in TOML, found ''"),
-        ("# phrasescore: lowercase = true", "expected one line for lowercase, found another"),
-        ("# phrasescore: truecase_target = 'a'", "expected either lowercase or truecase_source "),
-    ],
-)
-def test_invalid_text_settings_name_file_and_line(line: str, problem: str) -> None:
-    ini = IniText("moses.ini", f"[x]\n# phrasescore: lowercase = true\n{line}\n".encode())
-    message = refusal(ini.text_settings)
-    assert message.startswith(f"moses.ini:3: # phrasescore: {problem}"), message

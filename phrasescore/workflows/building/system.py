@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from moses_integration.building import Reordering, build_tables, moses_ini, symmetrize
-from moses_integration.ini_text import TextSettings, path_problem
+from moses_integration.ini_text import path_problem
+from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError, shown_path

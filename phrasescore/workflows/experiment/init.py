@@ -14,9 +14,9 @@ from typing import Any
 import jinja2
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.ini_text import to_toml
 from moses_integration.moses_ini import MosesIni
 from moses_integration.source_text import markup_of, read_source
+from moses_integration.text_settings import to_toml
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from moses_integration.ini_text import to_toml
+from moses_integration.text_settings import to_toml
 from phrasescore.io.output import open_output
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.config import Experiment

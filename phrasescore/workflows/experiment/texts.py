@@ -8,8 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from moses_integration.alignments import parse_links
-from moses_integration.ini_text import TextSettings
 from moses_integration.source_text import lines_of_phrases
+from moses_integration.text_settings import TextSettings
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import read_together

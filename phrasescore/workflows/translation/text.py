@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from moses_integration.ini_text import IniText, TextSettings
+from moses_integration.ini_text import IniText
 from moses_integration.source_text import MAX_WORDS, parse_sentence
+from moses_integration.text_settings import TextSettings
 from phrasescore.io.text import MARKUP, Markup
 from phrasescore.workflows.building.preparation import LineRules
 
@@ -16,7 +17,7 @@ from phrasescore.workflows.building.preparation import LineRules
 class TextProcessing:
     """How a line of text becomes the words of a system; all defaults mean that it already is.
 
-    The fields have the names of `moses_integration.ini_text.TextSettings`.
+    The fields have the names of `moses_integration.text_settings.TextSettings`.
     """
 
     tokenize: str = ""  # the languages of source and target, "fr en"

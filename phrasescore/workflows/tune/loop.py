@@ -37,10 +37,8 @@ from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune import rounds as round_files
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
 from phrasescore.workflows.tune.rounds import ListDecoder, Rounds
-from tuning.confidence import Calibration, calibrate_weights
 from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
-from tuning.pro import sentence_scores
 
 if TYPE_CHECKING:
     from phrasescore.workflows.scoring.list_scorer import ListScorer
@@ -359,7 +357,8 @@ class _LoopRun:
         ]
         start = weights_vector(first.weights.search, pool.labels)
         rows = outcome.feature_rows(pool, start, found, search if added else None)
-        calibration = self._calibrate()
+        lists = self.rounds.reader.read(str(self.rounds.lists(best.number)), check=False)
+        calibration = self.optimiser.calibrate(lists, metric, best.weights.lists)
         report = TuneReport(
             self.settings.method,
             metric.name,
@@ -386,16 +385,6 @@ class _LoopRun:
             reliability=calibration.reliability,
         )
         return both, report
-
-    def _calibrate(self) -> Calibration:
-        """Return the confidence of translations, from the best round's lists."""
-        best, metric = self.result.best, self.rounds.reader.metric
-        assert best is not None
-        pool = self.rounds.reader.read(str(self.rounds.lists(best.number)), check=False)
-        weights = weights_vector(best.weights.lists, pool.labels)
-        settings = self.optimiser.settings(pool.labels)
-        gains = sentence_scores(metric, pool.stats)
-        return calibrate_weights(pool, metric, gains, weights, settings, seed=self.settings.seed)
 
     def write_translations(self, path: str, lists: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``lists``."""

@@ -13,14 +13,16 @@ from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import build_metric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
-from phrasescore.records import FeatureLabel
+from phrasescore.records import FeatureLabel, Weights
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
 from phrasescore.workflows.text_checks import warn_of_lengths
+from tuning.confidence import Calibration, calibrate_weights
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
-from tuning.pool import Pool, Vector, union
+from tuning.pool import Pool, Vector, union, weights_vector
+from tuning.pro import sentence_scores
 from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
@@ -76,6 +78,12 @@ class Optimiser:
             starts=self.tuning.starts,
             neighbours=self.tuning.plateau_smoothing,
         )
+
+    def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> Calibration:
+        """Return the confidence of the translations that tuned weights select from lists."""
+        found, gains = weights_vector(weights, pool.labels), sentence_scores(metric, pool.stats)
+        settings = self.settings(pool.labels)
+        return calibrate_weights(pool, metric, gains, found, settings, seed=self.tuning.seed)
 
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         """Return weights that are at least as good as the start."""

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import IniText, TextSettings
+from moses_integration.ini_text import IniText
+from moses_integration.text_settings import TextSettings
 from phrasescore.io.moses_text import load_tokenizer
 from tests.log import warnings
 from tests.phrasescore.cli.test_build import build, folder, refused, text, write

@@ -325,22 +325,6 @@ def test_text_is_prepared_and_restored(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "problem"),
-    [
-        (b"la (9/9) x\n", "a model from Moses' train-truecaser.perl, such as"),
-        (b"la (x/9) Il eaking\n", "a model from Moses' train-truecaser.perl, such as"),
-        (b"la\xff (9/9)\n", "UTF-8, found byte 0xff"),
-    ],
-)
-def test_a_damaged_truecaser_is_refused(folder: Path, line: bytes, problem: str) -> None:
-    (folder / "case.en").write_bytes(b"Le (9/9)\n" + line)
-    text = 'moses_ini = "moses.ini"\n[text]\ntokenize = "fr en"\ntruecase_source = "case.en"\n'
-    (folder / "plain.toml").write_text(text)
-    result = run("translate", "plain.toml", "source", "--workers", "1")
-    check_refusal(result, f"case.en:2: expected {problem}")
-
-
-@pytest.mark.parametrize(
     ("recorded", "words"),
     [
         ("", "they trust us and us ."),  # by build of version 0.3, whose tables have only "us"

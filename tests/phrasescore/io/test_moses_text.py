@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from phrasescore.errors import DataError
 from phrasescore.io.moses_text import load_tokenizer, load_truecaser, train_truecaser
 
 DATA = Path(__file__).parents[2] / "data/moses-text.json"
@@ -49,3 +50,17 @@ def test_words_with_unicode_s_blanks_are_words_of_a_truecaser(tmp_path: Path) ->
     model = tmp_path / "model"
     model.write_bytes(b"".join(train_truecaser([["x", "a\u00a0B"]])))
     assert load_truecaser(str(model))(["x", "A\u00a0b", "A"]) == ["x", "a\u00a0B", "A"]
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        (b"la (9/9) x\n", "a model from Moses' train-truecaser.perl, such as"),
+        (b"la (x/9) Il eaking\n", "a model from Moses' train-truecaser.perl, such as"),
+        (b"la\xff (9/9)\n", "UTF-8, found byte 0xff"),
+    ],
+)
+def test_a_damaged_truecaser_is_refused(tmp_path: Path, line: bytes, problem: str) -> None:
+    (tmp_path / "case.en").write_bytes(b"Le (9/9)\n" + line)
+    with pytest.raises(DataError, match=f"case.en:2: expected {problem}"):
+        load_truecaser(str(tmp_path / "case.en"))

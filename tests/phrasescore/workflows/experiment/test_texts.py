@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import TextSettings
+from moses_integration.text_settings import TextSettings
 from phrasescore.workflows.experiment.texts import SystemText
 
 
