@@ -61,14 +61,16 @@ def test_values_in_range_pass() -> None:
 
 
 def test_numbers_of_numpy_become_numbers_of_python() -> None:
-    found = Kitchen(pots=np.int64(3), heat=np.float32(0.5))
+    values: dict[str, Any] = {"pots": np.int64(3), "heat": np.float32(0.5)}
+    found = Kitchen(**values)
     assert found == Kitchen(pots=3, heat=0.5)
     assert repr(found) == "Kitchen(pots=3, heat=0.5)"
-    pruned = Estimating(prune=np.array([0, 1])).prune
+    values = {"prune": np.array([0, 1])}
+    pruned = Estimating(**values).prune
     assert pruned == (0, 1)
     assert {*map(type, pruned)} == {int}
     with pytest.raises(ArgumentError, match=r"--pots: expected a whole number, got np\.float64"):
-        Kitchen(pots=np.float64(3))
+        Kitchen(pots=np.float64(3))  # type: ignore[arg-type]
 
 
 def test_settings_print_what_differs_from_the_defaults_as_code() -> None:

@@ -64,11 +64,11 @@ def test_numbers_of_numpy_and_single_numbers_are_taken() -> None:
         {"LM0": np.float64(0.7), "TM0": np.array([0.2, 0.1])},
         WeightPair({"LM0": 0.7, "TM0": (0.2, 0.1)}, {}),  # type: ignore[dict-item]
     ]
-    (expected, *found) = (
+    (wanted, *found) = (
         [each.text for each in phrasescore.Decoder("moses.ini", weights=each).translate(SENTENCES)]
         for each in (vectors, *numbers)
     )
-    assert found == [expected] * 3
+    assert found == [wanted] * 3
     for nothing in (None, "much", [[0.7]]):
         with pytest.raises(ArgumentError, match="weights: LM0: expected a number, or a sequence"):
             phrasescore.Decoder("moses.ini", weights={"LM0": nothing})  # type: ignore[dict-item]
