@@ -129,6 +129,19 @@ def test_all_steps_are_done_where_data_move_that_have_absolute_names(here: Path)
     assert not (here.parent / "calls").exists()
 
 
+def test_a_folder_that_a_moses_ini_cannot_name_gets_a_link(here: Path) -> None:
+    (here / "the system").mkdir()
+    for name in ("moses.ini", "table"):
+        (here / name).rename(here / "the system" / name)
+    text = (here / "x.toml").read_text()
+    (here / "x.toml").write_text(text.replace('"moses.ini"', '"the system/moses.ini"'))
+    succeeded(run("experiment", "here/x.toml", "-o", "here/new"))
+    here.rename(here.parent / "there")
+    check_done("there/x.toml", "there/new")
+    named = MosesIni.read("there/new/moses.ini").named_paths()
+    assert named == ["moses/files0/table", str(here.parent / "lm.arpa")]
+
+
 @pytest.mark.parametrize(
     ("working", "config", "out"),
     [
