@@ -1,7 +1,7 @@
 """The confidence of a translation: the probability that no hypothesis of its list is better.
 
 The share of a hypothesis is its probability in softmax(scale * score) over its list. The logit of
-the share is the margin between its score and those of all others. The confidence is a logistic
+the share is the margin between its score and all others. The confidence is a logistic
 function of this margin: Platt (1999), Probabilistic Outputs for Support Vector Machines. The share
 alone is no such probability, whatever its scale.
 
@@ -92,8 +92,8 @@ def held_out_scores(
 def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integers) -> Calibration:
     """Return the curve for the confidence that no hypothesis has a higher gain than the chosen one.
 
-    A tie with the highest gain counts as that. The reliability is that of curves for each fifth of
-    the lists, fitted to the other lists.
+    A tie with the highest gain counts as that. The reliability is measured on each fifth of
+    the lists, with a curve that was fitted to the other lists.
 
     :param scores: model scores, natural logarithms up to a constant: (hypotheses,).
     :param gains: for each hypothesis, such as sentence BLEU.
@@ -114,7 +114,7 @@ def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integ
 
 
 def confidence(scores: Vector, chosen: int, curve: ConfidenceCurve) -> float:
-    """Return the confidence of a hypothesis; that of the only one in its list is 1.
+    """Return the confidence of a hypothesis, which is 1 if it is alone in its list.
 
     :param scores: the model scores of the list: (hypotheses,).
     :param chosen: the index of the hypothesis.

@@ -56,7 +56,7 @@ switch = partial(option, False)
 
 
 class Settings:
-    """The base class for settings; numbers become Python's, such as those of numpy.
+    """The base class for settings; numbers, such as numpy's, become Python's.
 
     :cvar heading: the heading of the options in the help.
     :raises ArgumentError: at the first field whose value has a wrong type or is out of range.

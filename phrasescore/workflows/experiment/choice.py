@@ -34,7 +34,7 @@ class TuningPlan:
     sentences: int | None = None  # of dev at most; None for all
 
 
-# From the most to the least time; the first one is that of docs/results.md. With 2 rounds, a system
+# From the most to the least time; docs/results.md has the first one. With 2 rounds, a system
 # of `build` kept its untuned weights. A row has about 16 weights, for which 20 sentences each are
 # enough.
 PLANS = (

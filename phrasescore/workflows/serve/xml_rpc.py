@@ -62,7 +62,7 @@ Call = TranslateCall | Fault | bool | str | list[Any]
 
 
 def parse_calls(body: bytes) -> tuple[list[Call], bool]:
-    """Return the calls of a request, and whether they are those of a ``system.multicall``.
+    """Return the calls of a request, and whether it is a ``system.multicall``.
 
     :raises Fault: if the request is malformed.
     """

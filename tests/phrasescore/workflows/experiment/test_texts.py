@@ -1,4 +1,4 @@
-"""The texts of a new experiment, prepared as those of its system."""
+"""The texts of a new experiment, prepared as the system's own text."""
 
 from pathlib import Path
 
