@@ -29,7 +29,7 @@ import sys
 import click
 
 from phrasescore import errors
-from phrasescore.cli import options
+from phrasescore.cli import options, successors
 from phrasescore.cli.messages import StderrHandler, say, show_error
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
@@ -89,6 +89,8 @@ class VerbGroup(click.Group):
         verbs = self.list_commands(ctx)
         if args[0].startswith("-") or args[0] in verbs:
             return super().resolve_command(ctx, args)
+        if (problem := successors.verb_problem(args[0])) is not None:
+            raise click.UsageError(problem, ctx)
         similar = difflib.get_close_matches(args[0], verbs, n=1)
         hint = f" Did you mean {similar[0]!r}?" if similar else ""
         raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
@@ -120,6 +122,11 @@ class VerbGroup(click.Group):
                 return super().invoke(ctx)
         except click.BadOptionUsage as error:
             raise _with_choices(error, self._verb(ctx)) from error
+        except click.UsageError as error:
+            problem = successors.option_problem(ctx.invoked_subcommand or "", error)
+            if problem is None:
+                raise
+            raise click.UsageError(problem, error.ctx) from error
         except PhrasescoreError as error:
             problem = str(error)
             if isinstance(error, ArgumentError):

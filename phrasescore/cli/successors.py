@@ -1,0 +1,35 @@
+"""What took the place of the verbs, options and values of earlier versions, for error messages.
+
+An old word is not accepted: the error names its successor, or the cure, in one line.
+"""
+
+from collections.abc import Mapping
+
+import click
+
+# The successor of each verb that is gone.
+VERBS: Mapping[str, str] = {}
+
+# The successor of each option that is gone, by verb and option; of a value, by verb, option and
+# value.
+OPTIONS: Mapping[tuple[str, ...], str] = {}
+
+
+def verb_problem(verb: str) -> str | None:
+    """Return the error for a verb of an earlier version, or None for any other word."""
+    return f"{verb} is gone: {VERBS[verb]}" if verb in VERBS else None
+
+
+def option_problem(verb: str, error: click.UsageError) -> str | None:
+    """Return the error for an option or a value of an earlier version, or None for others."""
+    words: list[tuple[str, ...]] = []
+    if isinstance(error, click.NoSuchOption):
+        words = [(error.option_name,)]
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        # click's message for a choice begins with the value in quotation marks.
+        value = error.message.partition("'")[2].partition("'")[0]
+        words = [(option, value) for option in error.param.opts]
+    for each in words:
+        if (verb, *each) in OPTIONS:
+            return f"{' '.join(each)} is gone: {OPTIONS[verb, *each]}"
+    return None
