@@ -51,6 +51,7 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
 @options.verb(
     "Write the best hypothesis of each n-best list",
     "rerank nbest.new.gz --weights weights -o translations.fr",
+    main="--weights --average -o --nbest",
 )
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
