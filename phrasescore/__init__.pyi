@@ -18,7 +18,6 @@ from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
 from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
-from phrasescore.settings.generation import Augmenting as Augmenting
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
 from phrasescore.settings.scoring import Rescoring as Rescoring
@@ -35,8 +34,6 @@ from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
-from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
-from phrasescore.workflows.augment import augment as augment
 from phrasescore.workflows.building.language_model import BuildLmSummary as BuildLmSummary
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary

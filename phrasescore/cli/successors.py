@@ -12,7 +12,22 @@ VERBS: Mapping[str, str] = {}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
-OPTIONS: Mapping[tuple[str, ...], str] = {}
+OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("generate", "--augment"): "the new phrase pairs gained little",
+    ("generate", "--targets"): "it belonged to --augment, which is gone",
+    ("generate", "--min-probability"): "it belonged to --augment, which is gone",
+    ("generate", "--min-count"): "it belonged to --augment, which is gone",
+    ("generate", "--sources"): "it belonged to --augment, which is gone",
+    ("generate", "--max-phrase-length"): "it belonged to --augment, which is gone",
+    ("generate", "--reverse-model"): "it belonged to --augment, which is gone",
+    ("generate", "--lexicon"): "it belonged to --augment, which is gone",
+    ("generate", "--reverse-lexicon"): "it belonged to --augment, which is gone",
+    ("generate", "--scores"): "it belonged to --augment, which is gone",
+    ("generate", "--no-indicator"): "it belonged to --augment, which is gone",
+    ("generate", "--moses-ini"): "it belonged to --augment, which is gone",
+    ("generate", "--moses-ini-out"): "it belonged to --augment, which is gone",
+    ("generate", "--resume"): "it belonged to --augment, which is gone",
+}
 
 
 def verb_problem(verb: str) -> str | None:

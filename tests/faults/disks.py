@@ -55,10 +55,6 @@ WRITERS = {
         "",
     ),
     "generate": ("generate attention dev.en --nbest disk/lists.gz 5 -o disk/out --threads 1", ""),
-    "generate --augment": (
-        "generate rnn --augment small.gz --targets 2 -o disk/out.gz --threads 1",
-        "--resume",
-    ),
     "segment": (
         (
             "segment test.en --model rnn --reverse-model rnn.reverse -o disk/out "

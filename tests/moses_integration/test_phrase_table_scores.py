@@ -16,7 +16,7 @@ from moses_integration.phrase_table import (
     read_phrase_table,
     read_table_blocks,
 )
-from moses_integration.table_line import add_scores, format_probability, parse_line
+from moses_integration.table_line import format_probability, parse_line
 from moses_integration.table_report import (
     Counts,
     Coverage,
@@ -26,7 +26,7 @@ from moses_integration.table_report import (
     report_table,
 )
 from phrasescore.errors import ModelError
-from tests.table_lines import remove_scores
+from tests.table_lines import add_scores, remove_scores
 
 GOOD = b"la maison ||| the house ||| 0.5 0.25 ||| 0-0 1-1 ||| 4 3 2 ||| |||\n"
 
