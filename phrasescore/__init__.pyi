@@ -58,8 +58,6 @@ from phrasescore.workflows.export import ExportSummary as ExportSummary
 from phrasescore.workflows.export import export as export
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
-from phrasescore.workflows.generate_foreign import ForeignGenerateSummary as ForeignGenerateSummary
-from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary

@@ -27,6 +27,21 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-ini"): "it belonged to --augment, which is gone",
     ("generate", "--moses-ini-out"): "it belonged to --augment, which is gone",
     ("generate", "--resume"): "it belonged to --augment, which is gone",
+    (
+        "generate",
+        "--ctranslate2",
+    ): "CTranslate2 translates by itself; rescore has its scores",
+    ("generate", "--source-spm"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--target-spm"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--source-language"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--target-language"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--source-prefix"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--source-suffix"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--target-prefix"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--prompt"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--moses-tokens"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--detruecase"): "it belonged to --ctranslate2, which is gone",
+    ("generate", "--truecase-model"): "it belonged to --ctranslate2, which is gone",
 }
 
 
