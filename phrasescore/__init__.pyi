@@ -52,7 +52,6 @@ from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
 from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
-from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
 from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
 from phrasescore.workflows.export import ExportSummary as ExportSummary
 from phrasescore.workflows.export import export as export

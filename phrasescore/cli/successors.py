@@ -27,10 +27,9 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-ini"): "it belonged to --augment, which is gone",
     ("generate", "--moses-ini-out"): "it belonged to --augment, which is gone",
     ("generate", "--resume"): "it belonged to --augment, which is gone",
-    (
-        "generate",
-        "--ctranslate2",
-    ): "CTranslate2 translates by itself; rescore has its scores",
+    ("experiment", "--export"): "run experiment itself, or its steps one by one with --step",
+    ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
+    ("generate", "--ctranslate2"): "CTranslate2 translates by itself; rescore has its scores",
     ("generate", "--source-spm"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--target-spm"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--source-language"): "it belonged to --ctranslate2, which is gone",

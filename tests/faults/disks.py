@@ -143,7 +143,6 @@ WRITERS = {
         "",
     ),
     "experiment": ("experiment baseline.toml -o disk/made", ""),
-    "experiment --export": ("experiment experiment.toml --export snakemake -o disk/out", ""),
 }
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096
