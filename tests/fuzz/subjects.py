@@ -146,7 +146,6 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("build-lm", build, ("source", "references"))
     ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
     yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
-    yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
     report = (
         "report nbest --source source --references references --tuning-report report.json "
