@@ -29,6 +29,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--resume"): "it belonged to --augment, which is gone",
     ("experiment", "--export"): "run experiment itself, or its steps one by one with --step",
     ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
+    ("perplexity", "--log-z"): "score with and without --unnormalized: the difference is log Z",
     ("show", "--model"): "show does not read phrase tables",
     ("generate", "--ctranslate2"): "CTranslate2 translates by itself; rescore has its scores",
     ("generate", "--source-spm"): "it belonged to --ctranslate2, which is gone",

@@ -72,10 +72,6 @@ def evaluate(**given: Any) -> None:
     "--mix-on", "Also report the mixture of both models, with the best weight for this text.", "DEV"
 )
 @heading("Output")
-@options.flag(
-    "--log-z",
-    "Report how far the network's log Z is from 0; scoring with --unnormalized omits log Z.",
-)
 @options.report_format
 @options.of(Compute, only=("precision", "device", "threads"))
 def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None:
