@@ -30,6 +30,8 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("experiment", "--export"): "run experiment itself, or its steps one by one with --step",
     ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
     ("perplexity", "--log-z"): "score with and without --unnormalized: the difference is log Z",
+    ("select", "--random"): "shuf draws lines; for parallel text: paste SOURCE TARGET | shuf",
+    ("select", "--seed"): "it belonged to --random, which is gone",
     ("show", "--model"): "show does not read phrase tables",
     ("generate", "--ctranslate2"): "CTranslate2 translates by itself; rescore has its scores",
     ("generate", "--source-spm"): "it belonged to --ctranslate2, which is gone",

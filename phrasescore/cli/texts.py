@@ -125,8 +125,8 @@ def select(text: str, output: str, **given: Any) -> None:
     from phrasescore.workflows.select import select as run
 
     done = run(text, output, **grouped(run, given), progress=show_progress)
-    kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
-    if done.highest_difference is not None:
-        kept += f", whose cross-entropy differences are at most {done.highest_difference:.4f}"
-    _logger.info("%s", kept)
+    _logger.info(
+        f"select: kept {done.kept:,} of {done.lines:,} lines, whose cross-entropy differences are "
+        f"at most {done.highest_difference:.4f}"
+    )
     next_step.suggest()

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
-from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
+from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SectionName = Literal[
     "results",
@@ -124,11 +124,6 @@ class Selecting(Settings, heading="Selection"):
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
         "both models agree."
     )
-    at_random: bool = switch(
-        "Keep the same number of random lines, as a baseline; no models are needed.",
-        flags="--random",
-    )
-    seed: int = option(1, SEED, ge=0)
     processes: int | None = optional(
         "Number of processes that score lines.",
         ge=1,

@@ -89,8 +89,6 @@ COMMANDS = {
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --scores part.scores",
-    "select random": "select train.en train.fr --random --lines 100 -o random.en "
-    "--target-output random.fr",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz --mix-on {x}/dev.fr",
     "evaluate": "evaluate {x}/dev.en average.fr mbr.fr --references {x}/dev.fr --paired bootstrap "
     "--nbest dev.rescored.gz -o evaluated",

@@ -72,11 +72,10 @@ WRITERS = {
     ),
     "build": ("build train.en train.fr -o disk/out --workers 2", "--resume"),
     "build-lm": ("build-lm train.fr -o disk/out.gz", ""),
-    "select": ("select train.fr --random --share 0.9 -o disk/out.gz", ""),
-    "select scores": (
+    "select": (
         (
             "select test.fr --in-domain lm.fr.arpa.gz --general test.arpa --share 0.5 "
-            "--processes 1 --scores disk/scores -o disk/out"
+            "--processes 1 --scores disk/scores -o disk/out.gz"
         ),
         "",
     ),

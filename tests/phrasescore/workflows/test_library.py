@@ -50,7 +50,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
-    "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
+    "select": {"share": 2.0, "lines": 0, "processes": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.
