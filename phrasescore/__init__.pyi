@@ -42,11 +42,6 @@ from phrasescore.workflows.combine import CombineSummary as CombineSummary
 from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
 from phrasescore.workflows.decode import decode as decode
-from phrasescore.workflows.doctor import Diagnosis as Diagnosis
-from phrasescore.workflows.doctor import FeatureList as FeatureList
-from phrasescore.workflows.doctor import ListedName as ListedName
-from phrasescore.workflows.doctor import doctor as doctor
-from phrasescore.workflows.doctor import list_features as list_features
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment

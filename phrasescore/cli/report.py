@@ -1,9 +1,10 @@
-"""``phrasescore report``: a page about what models have learned and how systems translate."""
+"""``phrasescore report`` and ``show``: look at models, systems, experiments and this machine."""
 
 import logging
 from typing import Any
 
 from phrasescore.cli import options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
@@ -73,3 +74,19 @@ def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     command = options.typed_command()
     done = make_report(inputs, output, **given, command=command, progress=show_progress)
     _logger.info("%s", done.summary())
+
+
+@options.verb("Show what works here, or what a model or a system is", "show model")
+@options.argument("path", metavar="[MODEL|SYSTEM|FOLDER]", required=False)
+@options.report_format
+def show(path: str | None, report_format: str) -> None:
+    """Show the content of a MODEL, of a system.toml, or of a FOLDER of build or experiment.
+
+    Without an argument, show what works on this machine and what is missing, the features for
+    --feature and the metrics for --metric, also from other packages. Whatever is missing is no
+    error: only the verbs and options next to it need it.
+    """
+    from phrasescore.workflows.show import show as run
+
+    found = run(path)
+    print_text(found.to_json() if report_format == "json" else found.to_text())

@@ -8,7 +8,10 @@ from collections.abc import Mapping
 import click
 
 # The successor of each verb that is gone.
-VERBS: Mapping[str, str] = {}
+VERBS: Mapping[str, str] = {
+    "doctor": "show without an argument says what works on this machine",
+    "features": "show without an argument lists the features and metrics",
+}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.

@@ -35,7 +35,7 @@ class Evaluating(Settings, heading="Metrics and tests"):
         ("bleu", "chrf"),
         "The metric. bleu, chrf, chrf++ and ter are sacrebleu's; multi-bleu is BLEU as the papers "
         "print it, of words separated by spaces; word_accuracy is 1 minus the word error rate; cer "
-        "is the character error rate; 'phrasescore features' lists metrics from other packages.",
+        "is the character error rate; 'phrasescore show' lists metrics from other packages.",
         flags="--metric",
         metavar="NAME",
     )
