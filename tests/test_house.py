@@ -20,7 +20,7 @@ MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
-    *("matplotlib", "plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
+    *("plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
 )
 
 
