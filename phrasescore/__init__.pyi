@@ -41,8 +41,6 @@ from phrasescore.workflows.building.language_model import BuildLmSummary as Buil
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary
 from phrasescore.workflows.building.system import build as build
-from phrasescore.workflows.combine import CombineSummary as CombineSummary
-from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
 from phrasescore.workflows.decode import decode as decode
 from phrasescore.workflows.doctor import Diagnosis as Diagnosis

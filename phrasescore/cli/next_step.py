@@ -208,7 +208,6 @@ def _after_experiment(given: Given) -> Step | None:
 _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "annotate": _after_new_column,
     "build": _after_build,
-    "combine": _after_lists,
     "decode": _after_decode,
     "experiment": _after_experiment,
     "export": _after_export,

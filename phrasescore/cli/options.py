@@ -25,7 +25,6 @@ Subject = Literal[
     "Alignment and phrases",
     "N-grams",
     "Time",
-    "Votes",
     "Order of the hypotheses",
     "Metrics and tests",
     "Selection",

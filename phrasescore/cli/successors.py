@@ -8,7 +8,9 @@ from collections.abc import Mapping
 import click
 
 # The successor of each verb that is gone.
-VERBS: Mapping[str, str] = {}
+VERBS: Mapping[str, str] = {
+    "combine": "rerank one system's lists: joining the lists of several systems gained nothing",
+}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.

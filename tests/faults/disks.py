@@ -46,7 +46,6 @@ WRITERS = {
         "--resume",
     ),
     "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", ""),
-    "combine": ("combine lists.gz lists.gz -o disk/out.gz", ""),
     "decode": (
         (
             "decode dev.en --config small.ini --stack 3 --workers 1 -o disk/out "

@@ -203,7 +203,6 @@ WORKS = {
             "--minutes 5 -o out",
             measures=True,
         ),
-        _whole("combine", "combine all.gz all.gz -o out --votes"),
         _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-missing -o out"),
         Work("rescore ray", f"{_RESCORE} {_RAY}"),
         Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",), grows=True),

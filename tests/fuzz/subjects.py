@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from tests.fuzz.checks import (
     Check,
     a_line_each,
-    all_hypotheses,
     best_of_lists,
     finite,
     in_order,
@@ -115,8 +114,6 @@ def _subjects() -> Iterable[Subject]:
     groups = "evaluate references --references source --source source --by-unknown rnn/source.vocab"
     inputs = ("rnn/source.vocab", "references", "source")
     yield Subject("evaluate groups", groups, inputs, None, ())
-    combine = "combine nbest own.nbest -o out"
-    yield Subject("combine", combine, ("nbest", "own.nbest"), all_hypotheses)
     generate = "generate lstm source --beam 2 --max-length 9 -o out --threads 1 --engine here"
     yield Subject("generate", generate, ("source", "lstm"), a_line_each())
     augment = "generate rnn --augment table --targets 2 -o out --threads 1 --engine here"

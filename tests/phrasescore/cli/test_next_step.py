@@ -116,12 +116,6 @@ CASES = {
         f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} --moses-ini-out "
         "m.joint.tuned.ini -o weights",
     ),
-    "combine": Case(
-        "combine one two -o both",
-        "wrote both; next, find weights if the lists are of the development text, or use weights:",
-        "phrasescore tune both --references REFERENCES --moses-ini MOSES_INI -o weights\n"
-        "phrasescore rerank both --weights weights -o translations",
-    ),
     "generate": Case(
         "generate model test.en -o test.out",
         "wrote test.out; next, compare the translations with references:",
