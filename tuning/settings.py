@@ -13,7 +13,6 @@ METHODS: dict[str, str] = {
     "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-GainName = Literal["bleu", "chrf"]  # of minimum Bayes risk
 # Tuning maximises a weighted mean of metrics.
 MetricName = Literal["bleu", "chrf", "word_accuracy", "cer"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)

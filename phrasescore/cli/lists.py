@@ -17,8 +17,6 @@ _logger = logging.getLogger(__name__)
     "rerank nbest.new.gz --weights weights -o translations.fr",
 )
 @options.argument("nbest", metavar="NBEST")
-@heading("Input")
-@options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
 @heading("Order of the hypotheses")
 @options.file(
     "--weights",
@@ -31,8 +29,7 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     """Order the hypotheses in NBEST by a new score, and write the best one from each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
-    decoder's order. Scores are natural logarithms; with --mbr the new score is the expected BLEU or
-    chrF.
+    decoder's order. Scores are natural logarithms.
     """
     from phrasescore.workflows.rerank import rerank as run
 

@@ -14,7 +14,12 @@ VERBS: Mapping[str, str] = {
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
-OPTIONS: Mapping[tuple[str, ...], str] = {}
+OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
+    ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
+    ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
+    ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
+}
 
 
 def verb_problem(verb: str) -> str | None:

@@ -134,19 +134,6 @@ class Reranking(Settings, heading="Order of the hypotheses"):
         "the mean includes all these features.",
         metavar="NAME",
     )
-    mbr: bool = switch(
-        "Choose the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."
-    )
-    mbr_scale: float | None = optional(
-        "For --mbr: multiply model scores by this factor before normalising them to probabilities.",
-        gt=0,
-        shown="1",
-    )
-    mbr_metric: str | None = optional(
-        "The metric for --mbr: bleu, chrf, or a metric of another package.",
-        metavar="NAME[:KEY=VALUE,...]",
-        shown="bleu",
-    )
     as_lists: bool = switch(
         "Write complete n-best lists in the new order, with the new score as total.",
         flags="--nbest",

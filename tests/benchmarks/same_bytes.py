@@ -62,7 +62,7 @@ COMMANDS = {
     "-o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average Attention0 -o average.fr",
     "rerank nbest": "rerank dev.rescored.gz --average Attention0 --nbest -o average.nbest.gz",
-    "rerank mbr": "rerank dev.rescored.gz --average Attention0 --mbr -o mbr.fr",
+    "rerank lm": "rerank dev.rescored.gz --average KenLM0 -o lm.fr",
     **{
         f"tune {method}": f"tune dev.rescored.gz --references {{x}}/dev.fr --moses-ini "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
@@ -94,14 +94,14 @@ COMMANDS = {
     "select random": "select train.en train.fr --random --lines 100 -o random.en "
     "--target-output random.fr",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz --mix-on {x}/dev.fr",
-    "evaluate": "evaluate {x}/dev.en average.fr mbr.fr --references {x}/dev.fr --paired bootstrap "
+    "evaluate": "evaluate {x}/dev.en average.fr lm.fr --references {x}/dev.fr --paired bootstrap "
     "--nbest dev.rescored.gz -o evaluated",
-    "evaluate json": "evaluate average.fr mbr.fr --references {x}/dev.fr --source {x}/dev.en "
+    "evaluate json": "evaluate average.fr lm.fr --references {x}/dev.fr --source {x}/dev.en "
     "--by-length source --by-unknown att --format json -o evaluated.json",
     "show": "show ed",
     "show table": "show {x}/phrase-table.gz",
     "report": "report {x}/phrase-table.gz dev.rescored.gz --model ed --model att "
-    "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr --points 200 "
+    "--source {x}/dev.en --references {x}/dev.fr --translation lm=lm.fr --points 200 "
     "--map-points 60 -o report",
     "experiment": "experiment experiment.toml -o experiment",
 }

@@ -203,7 +203,7 @@ WORKS = {
             "--minutes 5 -o out",
             measures=True,
         ),
-        _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-missing -o out"),
+        _whole("rerank", "rerank all.gz --weights weights --ignore-missing -o out"),
         Work("rescore ray", f"{_RESCORE} {_RAY}"),
         Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",), grows=True),
         Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),

@@ -67,8 +67,8 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("score", plain, inputs, a_line_each(), changes=("cache",))
     best = "rerank nbest --weights weights -o out"
     yield Subject("rerank", best, ("nbest", "weights"), best_of_lists())
-    likeliest = "rerank nbest.gz --weights weights --mbr -o out"
-    yield Subject("rerank gz", likeliest, ("nbest.gz",), best_of_lists("nbest.gz"))
+    packed = "rerank nbest.gz --weights weights -o out"
+    yield Subject("rerank gz", packed, ("nbest.gz",), best_of_lists("nbest.gz"))
     sums = "rerank nbest --average LM0 --nbest -o out"
     yield Subject("rerank --average", sums, ("nbest",), sorted_lists())
     tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"

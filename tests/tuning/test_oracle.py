@@ -8,9 +8,9 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from tests.random_pools import random_pool
-from tuning.choices import oracle_rows
 from tuning.methods import Optimise, Problem, Solution, cross_validate, load_method, split_segments
 from tuning.metrics import Bleu, BleuScore, CorpusBleu
+from tuning.oracle import oracle_rows
 from tuning.settings import TuneSettings
 
 

@@ -46,7 +46,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
-    "rerank": {"average": "LM0", "mbr_scale": -1.0, "mbr_metric": "ter", "num_sentences": 0},
+    "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
