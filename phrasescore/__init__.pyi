@@ -28,10 +28,10 @@ from phrasescore.settings.training import NewNetwork as NewNetwork
 from phrasescore.settings.training import Shortlists as Shortlists
 from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
 from phrasescore.settings.tuning import ListTuning as ListTuning
-from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
 from phrasescore.settings.tuning import Reranking as Reranking
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
+from phrasescore.settings.tuning import TuningFiles as TuningFiles
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate

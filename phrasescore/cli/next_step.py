@@ -20,7 +20,7 @@ Given = dict[str, Any]  # a verb's parameters, and facts about its run
 Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its commands
 
 _WRITTEN = (
-    *("output", "target_output", "moses_ini_out", "report", "features_out", "translations"),
+    *("output", "target_output", "moses_ini_out", "report", "translations"),
     *("word_scores", "segments", "explain", "differences", "plot"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"

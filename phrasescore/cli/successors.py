@@ -18,6 +18,15 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
+    ("tune", "--features"): "give the n-best lists and --references; tune reads no extractor files",
+    ("tune", "--scores"): "give the n-best lists and --references; tune reads no extractor files",
+    ("tune", "--ifile"): "give the start weights by name: --weights or --moses-ini",
+    (
+        "tune",
+        "--features-out",
+    ): "Moses' extractor makes its files from n-best lists, rescored or not",
+    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists, rescored or not",
+    ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
     ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
 }
 

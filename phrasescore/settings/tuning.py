@@ -88,7 +88,7 @@ class RoundTuning(
 
 @dataclass(frozen=True, kw_only=True)
 class TuningFiles(Settings, heading="Output"):
-    """Optional input and output files for tuning; all output is written at the end."""
+    """Optional input and output files of `tune`; all output is written at the end."""
 
     # Features without a start weight start at the weight in this file.
     moses_ini: StrPath | None = optional(
@@ -103,17 +103,6 @@ class TuningFiles(Settings, heading="Output"):
         "Write each feature's weight and contribution, and the metric without the feature."
     )
     report_format: ReportFormat = option("text", "The format of the report.", flags="--format")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListTuningFiles(TuningFiles):
-    """Input and output files of `tune`."""
-
-    features_out: StrPath | None = optional(
-        "Write the features of the pooled lists for Moses' mert and kbmira (--ffile)."
-    )
-    scores_out: StrPath | None = optional("Write the BLEU statistics of --features-out (--scfile).")
-    ifile_out: StrPath | None = optional("Write the new weights for Moses' mert (--ifile).")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -86,15 +86,7 @@ WRITERS = {
     "tune": (
         (
             "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out disk/out "
-            "--method mira --features-out disk/features.gz --scores-out disk/scores.gz "
-            "--report disk/report"
-        ),
-        "",
-    ),
-    "tune for mert": (
-        (
-            "tune lists.gz --references dev.fr --weights weights --starts 2 --ifile-out disk/ifile "
-            "--features-out disk/features.gz --scores-out disk/scores.gz -o disk/out"
+            "--method mira --report disk/report"
         ),
         "",
     ),

@@ -178,8 +178,8 @@ WORKS = {
         Work(
             "tune lists",
             "tune lists.gz --references dev.fr --moses-ini moses.ini --starts 5 --threads 1 -o out "
-            "--moses-ini-out ini --features-out features --scores-out scores --report report",
-            ("out", "ini", "features", "scores", "report"),
+            "--moses-ini-out ini --report report",
+            ("out", "ini", "report"),
             "",
             grows=True,
         ),

@@ -77,8 +77,6 @@ def _subjects() -> Iterable[Subject]:
         "tune nbest --references references --moses-ini moses.ini --moses-ini-out out --method mira"
     )
     yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), finite("moses.ini"))
-    files = "tune --features features.dat --scores scores.dat --ifile init.opt --starts 1 -o out"
-    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), finite())
     loop = (
         "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
         "--iterations 1 --method xbleu --threads 1 -o out --working-dir"

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from moses_integration.list_features import FeatureColumns, read_tuning_lists
-from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import build_metric, find_metric, known_metrics
@@ -241,14 +240,3 @@ class ListReader:
             segments, words = zip(*self._waiting, strict=True)
             self._stats = np.concatenate([self._stats, self.metric.statistics(words, segments)])
             self._waiting.clear()
-
-
-def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
-    """Return the union of the pools in files from Moses' extractor."""
-    pools = []
-    for features_path, scores_path in zip(features, scores, strict=True):
-        values = read_features(features_path)
-        statistics = read_scores(scores_path)
-        check_pair(values, statistics)
-        pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
-    return union(pools)

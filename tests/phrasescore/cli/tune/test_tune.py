@@ -9,11 +9,9 @@ import pytest
 from moses_integration.moses_ini import load_weights
 from tests.command_line import check_refusal, run, succeeded, tuned_scores
 from tests.phrasescore.workflows.tune.tune_folder import (
-    FEATURES,
     INI,
     NBEST,
     REFERENCES,
-    SCORES,
     WEIGHTS,
     TuneFolder,
 )
@@ -131,28 +129,6 @@ def test_weights_of_no_feature_are_named_and_left_out(folder: TuneFolder) -> Non
     assert "Gone0" not in load_weights("out").lists
 
 
-def test_what_the_extractor_wrote_is_tuned_on(folder: TuneFolder) -> None:
-    extracted = ["--features", "features", "--scores", "scores", "-o", "out"]
-    (folder.path / "two").write_text("LM0= 1\nRNN0= 0\n")
-    for start in (["--ifile", "init.opt"], ["--weights", "two"]):
-        result = succeeded(folder.call(*extracted, *start))
-        assert tuned_scores(result).endswith("-> 100.00")
-        assert list(load_weights("out").lists) == ["LM0", "RNN0"]
-
-
-def test_the_pool_is_written_as_the_extractor_would(folder: TuneFolder) -> None:
-    extracted = ["--features", "features", "--scores", "scores", "--ifile", "init.opt"]
-    out = ["-o", "out", "--features-out", "f", "--scores-out", "s", "--ifile-out", "i"]
-    assert folder.call(*extracted, *out).exit_code == 0
-    for name, text in (("f", FEATURES), ("s", SCORES)):
-        lines = (folder.path / name).read_text().splitlines()
-        assert [line.rstrip() for line in lines] == text.splitlines()
-    first = (folder.path / "i").read_text().splitlines()[0].split()
-    weights = [value for values in load_weights("out").lists.values() for value in values]
-    assert list(map(float, first)) == pytest.approx(weights)
-    succeeded(folder.call("--features", "f", "--scores", "s", "--ifile", "i", "-o", "out"))
-
-
 def test_chrf_and_its_mean_with_bleu_are_metrics_too(folder: TuneFolder) -> None:
     found = tuned_scores(folder.run("--metric", "chrf", "-o", "out"))
     assert re.fullmatch(r"chrF2 \d\d\.\d\d -> 100\.00", found)
@@ -232,19 +208,6 @@ def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> Non
     result = folder.run("--refs", "nothing", "-o", "out")
     assert result.exit_code == 1
     assert tuned_scores(folder.run("-o", "out")).endswith("-> 100.00")
-
-
-@pytest.mark.slow
-def test_real_files_of_the_extractor_reach_more_than_mosess_mert(
-    shared_data: Path, tmp_path: Path
-) -> None:
-    # shared/data/README.md: Moses' mert, from the same start with 20 random starts, reached 56.95.
-    files = shared_data / "mert"
-    extracted = ["--features", str(files / "features.dat.gz")]
-    extracted += ["--scores", str(files / "scores.dat.gz"), "--starts", "3"]
-    start = ["--ifile", str(files / "init.default.opt"), "-o", str(tmp_path / "out")]
-    result = succeeded(run("tune", *extracted, *start))
-    assert float(tuned_scores(result).split()[-1]) >= 56.95
 
 
 def test_few_sentences_are_warned_of(folder: TuneFolder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -40,17 +40,14 @@ def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None
     assert folder.refusal() == "weights: expected weights that are not all zero"
 
 
-@pytest.mark.parametrize(
-    "option", ["-o", "--report", "--moses-ini-out", "--features-out", "--scores-out", "--ifile-out"]
-)
+@pytest.mark.parametrize("option", ["-o", "--report", "--moses-ini-out"])
 def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
-    options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
-    options[option] = "nowhere/file"
+    options = {"-o": "out", "--moses-ini": "moses.ini", option: "nowhere/file"}
     check_refusal(
         folder.run(*(text for pair in options.items() for text in pair)),
         "Error: nowhere/file: cannot write: there is no folder",
     )
-    assert {path.name for path in folder.path.iterdir()}.isdisjoint({"out", "f", "s"})
+    assert not (folder.path / "out").exists()
 
 
 # The user
@@ -141,21 +138,11 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("", "give exactly one of NBEST, --features with --scores, or --decoder"),
-        ("nbest --decoder x", "give exactly one of NBEST, --features with --scores, or --deco"),
+        ("", "give either NBEST or --decoder"),
+        ("nbest --decoder x", "give either NBEST or --decoder"),
+        ("--features f --scores s", "--features is gone: give the n-best lists and --references"),
         ("nbest", "--references is required"),
         ("nbest --references reference", "give the weights with which the lists were made"),
-        ("--features features", "--features and --scores must be given in pairs"),
-        ("--features features --scores scores", "the weights with which the lists were"),
-        (
-            "--features features --scores scores --references reference",
-            "--references can only be used with n-bes",
-        ),
-        (
-            "--features features --scores scores --metric chrf",
-            "--metric and --reference-length require",
-        ),
-        ("nbest --references reference --ifile init.opt", "--ifile requires --feat"),
         (
             "nbest --references reference --weights weights --resume",
             "--resume can only be used with --decode",
@@ -189,13 +176,11 @@ def test_what_is_read_twice_may_be_no_pipe(folder: TuneFolder) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "option", ["-o", "--report", "--moses-ini-out", "--features-out", "--ifile-out"]
-)
+@pytest.mark.parametrize("option", ["-o", "--report", "--moses-ini-out"])
 def test_a_name_that_is_none_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
     before = sorted(folder.path.iterdir())
-    options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
-    result = folder.run(*(text for pair in {**options, option: ""}.items() for text in pair))
+    options = {"-o": "out", "--moses-ini": "moses.ini", option: ""}
+    result = folder.run(*(text for pair in options.items() for text in pair))
     assert result.exit_code == 1
     assert result.stderr == "Error: expected the name of a file to write, found ''\n"
     assert sorted(folder.path.iterdir()) == before

@@ -11,7 +11,7 @@ from moses_integration.moses_ini import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning, ListTuningFiles, Reranking
+from phrasescore.settings.tuning import ListTuning, Reranking, TuningFiles
 from phrasescore.workflows.tune import lists
 from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
@@ -124,7 +124,7 @@ def test_wrong_arguments_are_refused(arguments: dict, problem: str) -> None:
             ["reference"],
             "weights",
             settings=ListTuning(**settings),
-            files=ListTuningFiles(**files),
+            files=TuningFiles(**files),
         )
 
 
@@ -185,7 +185,7 @@ def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
         None,
         "out",
         settings=ListTuning(method="mira"),
-        files=ListTuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
+        files=TuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
         compute=Compute(threads=1),
     )
     assert found.weights.keys() == {"LM0", *names}
