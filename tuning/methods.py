@@ -9,7 +9,7 @@ together with its settings. The contract test covers all METHODS.
 """
 
 import importlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -17,7 +17,6 @@ import numpy as np
 
 from phrasescore.errors import PhrasescoreError
 from tuning.metrics import Metric
-from tuning.ngrams import Integers
 from tuning.pool import Mask, Pool, Vector
 from tuning.settings import METHODS, TuneSettings
 
@@ -173,46 +172,3 @@ def _scaled(weights: Vector, start: Vector, free: Mask) -> Vector:
         return np.where(free, weights, start)
     size = np.abs(weights).sum()
     return weights * (np.abs(start).sum() / size) if size > 0 else np.full_like(start, np.nan)
-
-
-class HeldOut(NamedTuple):
-    """The scores of a method in cross-validation, 0 to 1."""
-
-    tuned_score: float  # the mean, over folds, of the score on the segments used for tuning
-    score: float  # on all segments, each translated with weights tuned without it
-
-
-def split_segments(num_segments: int, num_folds: int, *, seed: int) -> tuple[Integers, ...]:
-    """Split segments randomly into folds whose sizes differ by at most one."""
-    if not 2 <= num_folds <= num_segments:
-        problem = f"cross-validation: expected 2 to {num_segments} parts for {num_segments}"
-        raise PhrasescoreError(f"{problem} segments, got {num_folds}")
-    order = np.random.default_rng(seed).permutation(num_segments)
-    return tuple(np.sort(order[fold::num_folds]) for fold in range(num_folds))
-
-
-def cross_validate(
-    methods: Mapping[str, Optimise],
-    pool: Pool,
-    metric: Metric,
-    start: Vector,
-    settings: TuneSettings,
-    *,
-    num_folds: int,
-    seed: int,
-    report: Report = lambda _line: None,
-) -> dict[str, HeldOut]:
-    """Cross-validate methods: for every fold, tune on all other folds and evaluate on the fold."""
-    scores: dict[str, list[float]] = {name: [] for name in methods}
-    chosen = {name: np.empty((pool.num_segments, pool.stats.shape[1])) for name in methods}
-    for held_out in split_segments(pool.num_segments, num_folds, seed=seed):
-        rest = pool.subset(np.setdiff1d(np.arange(pool.num_segments), held_out))
-        part = pool.subset(held_out)
-        for name, optimise in methods.items():
-            tuned = optimise(rest, metric, start, settings, seed=seed, report=report)
-            scores[name].append(tuned.score)
-            chosen[name][held_out] = part.stats[part.model_best(tuned.weights)]
-    return {
-        name: HeldOut(float(np.mean(scores[name])), float(metric.score(stats.sum(axis=0))))
-        for name, stats in chosen.items()
-    }

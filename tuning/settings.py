@@ -6,11 +6,10 @@ from typing import Literal, get_args
 from phrasescore.records import FeatureLabel
 
 # name -> module:function, a `tuning.methods.Search`. Modules are imported lazily.
-MethodName = Literal["mert", "mira", "pro", "xbleu"]
+MethodName = Literal["mert", "mira", "xbleu"]
 METHODS: dict[str, str] = {
     "mert": "tuning.mert:search_mert",
     "mira": "tuning.mira:search_mira",
-    "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
 # Tuning maximises a weighted mean of metrics.
@@ -43,8 +42,3 @@ class TuneSettings:
     # mira: the maximum factor for a feature difference in an update; above 0. Features are in units
     # of their standard deviations (kbmira -C, which does not scale features).
     step_limit: float = 0.1
-    # pro: number of pairs to draw in each segment, number of pairs to learn from, and minimum
-    # difference between their sentence scores (Hopkins and May, 2011, section 3).
-    candidates: int = 5000
-    pairs: int = 50
-    least_difference: float = 0.05

@@ -18,14 +18,16 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
+    ("tune", "--method", "pro"): "use --method xbleu or mira, which were better on the real task",
+    ("tune", "--cross-validate"): "tune with each --method, and compare them on other text",
     ("tune", "--features"): "give the n-best lists and --references; tune reads no extractor files",
     ("tune", "--scores"): "give the n-best lists and --references; tune reads no extractor files",
     ("tune", "--ifile"): "give the start weights by name: --weights or --moses-ini",
     (
         "tune",
         "--features-out",
-    ): "Moses' extractor makes its files from n-best lists, rescored or not",
-    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists, rescored or not",
+    ): "Moses' extractor makes its files from n-best lists, also rescored",
+    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists, also rescored",
     ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
     ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
 }

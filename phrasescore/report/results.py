@@ -72,10 +72,6 @@ def tuning_section(report: TuneReport) -> Section:
     if report.replicas:
         rows = tuple(map(astuple, report.replicas))
         blocks.append(Table("tuning-seeds", "Seeds", ("seed", metric), rows))
-    if report.cross_validation:
-        columns = ("method", f"{metric} tuned on", "held out")
-        rows = tuple(map(astuple, report.cross_validation))
-        blocks.append(Table("tuning-methods", "Methods, by cross-validation", columns, rows))
     lead = (
         f"{report.method}, seed {report.seed}: {metric} {report.start:.2f} with the start weights, "
         f"{report.reached:.2f} with the new weights, on {report.sentences:,} sentences and "

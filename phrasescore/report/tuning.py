@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, asdict, astuple, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 
 import msgspec
 
@@ -30,15 +30,6 @@ class FeatureRow:
     # The score with this weight set to 0 and the others unchanged; None if not computed. If it is
     # higher than with the weight, the weight is harmful.
     left_out: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MethodRow:
-    """The cross-validation scores of a method, on tuning sentences and on held-out sentences."""
-
-    method: str
-    tuned_on: float
-    held_out: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +67,6 @@ class TuneReport:
     notes: tuple[str, ...] = ()
     features: tuple[FeatureRow, ...]
     replicas: tuple[ReplicaRow, ...] = ()
-    cross_validation: tuple[MethodRow, ...] = ()
     # Only for tuning with a decoder: the rounds; why the loop ended, "" if the user stopped it; the
     # warnings; and whether it ended before the limit on rounds.
     rounds: tuple[RoundRow, ...] = ()
@@ -100,7 +90,7 @@ class TuneReport:
     def to_json(self) -> str:
         """Convert the report to a JSON object."""
         report = asdict(self)
-        absent = [name for name in ("replicas", "cross_validation") if not report[name]]
+        absent = [] if self.replicas else ["replicas"]
         if not self.rounds:
             absent += ["rounds", "ended", "warnings", "ended_by_itself"]
             absent += ["confidence", "reliability"]
@@ -137,11 +127,6 @@ class TuneReport:
         if self.replicas:
             rows = [["seed", self.metric]]
             rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
-            yield text_table(rows, indent="  ")
-        if self.cross_validation:
-            rows = [["method", f"{self.metric} tuned on", "held out"]]
-            for method, *scores in map(astuple, self.cross_validation):
-                rows.append([method, *(f"{score:.2f}" for score in scores)])
             yield text_table(rows, indent="  ")
 
     def _feature_table(self) -> list[str]:

@@ -15,7 +15,7 @@ class TuningMethod(Settings, heading="Tuning"):
 
     method: MethodName = option(
         "mert",
-        "The tuning method: mert for up to about twenty features; pro, mira or xbleu for more.",
+        "The tuning method: mert for up to about twenty features; mira or xbleu for more.",
     )
     # The weight of each metric; None for BLEU only.
     metrics: Mapping[str, float] | None = optional(
@@ -60,11 +60,6 @@ class ListTuning(TuningMethod):
 
     replicas: int = option(
         1, "Tune with N seeds, report the spread, and average the weights.", ge=1
-    )
-    cross_validate: int | None = optional(
-        "Compare all methods by cross-validation: tune on K-1 parts, and measure on the rest.",
-        ge=2,
-        metavar="K",
     )
     allow_missing: bool = switch(
         "Use an empty translation for sentences without an n-best list.", heading="Input"

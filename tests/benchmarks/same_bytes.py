@@ -66,7 +66,7 @@ COMMANDS = {
     **{
         f"tune {method}": f"tune dev.rescored.gz --references {{x}}/dev.fr --moses-ini "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
-        for method in ("mert", "mira", "pro", "xbleu")
+        for method in ("mert", "mira", "xbleu")
     },
     "tune replicas": "tune dev.rescored.gz --references {x}/dev.fr --moses-ini {x}/moses.ini "
     "--replicas 2 --moses-ini-out replicas.ini --format json --report replicas.json -o "

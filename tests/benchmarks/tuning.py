@@ -220,7 +220,7 @@ def _plain_files(folder: Path, files: Extracted | None, lists: int | None) -> Ex
 
 
 def read_extracted(features: str, scores: str) -> Pool:
-    """Return the distinct hypotheses of files of Moses' extractor, which have no sparse features."""
+    """Return the distinct hypotheses in files of Moses' extractor, without sparse features."""
     names, values, starts = _read_blocks(features)
     _, found, _ = _read_blocks(scores)
     stats = np.empty_like(found)

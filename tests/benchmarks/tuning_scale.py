@@ -35,7 +35,7 @@ from tuning.pool import Pool
 from tuning.settings import TuneSettings
 
 # How many features, and with which methods: mert is for some twenty.
-SIZES = ((20, ("mert", "mira", "pro", "xbleu")), (100, ("mira", "pro", "xbleu")))
+SIZES = ((20, ("mert", "mira", "xbleu")), (100, ("mira", "xbleu")))
 
 
 @dataclass(frozen=True)

@@ -17,17 +17,15 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
-from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
+from phrasescore.report.tuning import ReplicaRow, TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, TuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
-from tuning.methods import Tuned, load_method
-from tuning.methods import cross_validate as validate
+from tuning.methods import Tuned
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
-from tuning.settings import METHODS
 
 _logger = logging.getLogger(__name__)
 
@@ -103,7 +101,6 @@ def tune(
     check_weights(named_weights(first, pool.labels), where)
     size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
     _logger.info("%s, %d weights", size, pool.num_features)
-    methods: tuple[MethodRow, ...] = ()
     with Meter("tune", "steps", progress) as meter:
 
         def count_step(line: str) -> None:
@@ -111,10 +108,6 @@ def tune(
             meter.update(note=line)
 
         optimiser.report = count_step
-        if settings.cross_validate is not None:
-            methods = _compare_methods(
-                settings.cross_validate, optimiser, pool, metric, first, seed
-            )
         found, notes, rows = _replicate(settings.replicas, optimiser, pool, metric, first, seed)
     features_found = outcome.feature_rows(pool, first, found)
     cut_short: BaseException | None = None
@@ -135,7 +128,6 @@ def tune(
         features=features_found,
         notes=notes,
         replicas=rows,
-        cross_validation=methods,
     )
     outcome.write_outputs(output, files, WeightPair(weights, weights), report, ini)
     if cut_short is not None:
@@ -217,20 +209,3 @@ def _replicate(
     notes.append(f"the average is worse than the start: using the best, of seed {best.seed}")
     _logger.warning("%s", notes[-1])
     return best.weights, tuple(notes), rows
-
-
-def _compare_methods(
-    parts: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
-) -> tuple[MethodRow, ...]:
-    methods = {name: load_method(name) for name in sorted(METHODS)}
-    settings, report = optimiser.settings(pool.labels), optimiser.report
-    found = validate(
-        methods, pool, metric, start, settings, num_folds=parts, seed=seed, report=report
-    )
-    start_score = pool.score(metric, start)
-    scores = {"start": (start_score, start_score), **found}
-    rows = [MethodRow(name, 100 * tuned, 100 * held) for name, (tuned, held) in scores.items()]
-    for row in rows:
-        text = "cross-validation: %s: %.2f where tuned, %.2f held out"
-        _logger.info(text, row.method, row.tuned_on, row.held_out)
-    return tuple(rows)

@@ -21,7 +21,6 @@ from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector, union, weights_vector
-from tuning.pro import sentence_scores
 from tuning.settings import METRICS, ReferenceLength, TuneSettings
 
 _logger = logging.getLogger(__name__)
@@ -80,9 +79,8 @@ class Optimiser:
 
     def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> Calibration:
         """Return the confidence of the translations that tuned weights select from lists."""
-        found, gains = weights_vector(weights, pool.labels), sentence_scores(metric, pool.stats)
-        settings = self.settings(pool.labels)
-        return calibrate_weights(pool, metric, gains, found, settings, seed=self.tuning.seed)
+        found, settings = weights_vector(weights, pool.labels), self.settings(pool.labels)
+        return calibrate_weights(pool, metric, found, settings, seed=self.tuning.seed)
 
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         """Return weights that are at least as good as the start."""

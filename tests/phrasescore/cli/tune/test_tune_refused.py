@@ -130,7 +130,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
         return interrupted
 
     monkeypatch.setattr(optimiser_module, "load_method", load)
-    result = folder.run("-o", "out", "--replicas", "5", "--method", "pro")
+    result = folder.run("-o", "out", "--replicas", "5", "--method", "mira")
     assert result.exit_code == 130
     assert "2 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00" in result.stderr
 
@@ -140,6 +140,7 @@ def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
     [
         ("", "give either NBEST or --decoder"),
         ("nbest --decoder x", "give either NBEST or --decoder"),
+        ("nbest --method pro", "--method pro is gone: use --method xbleu or mira"),
         ("--features f --scores s", "--features is gone: give the n-best lists and --references"),
         ("nbest", "--references is required"),
         ("nbest --references reference", "give the weights with which the lists were made"),

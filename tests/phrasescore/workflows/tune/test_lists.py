@@ -45,7 +45,7 @@ def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
         ["nbest"],
         ["reference"],
         "weights",
-        settings=ListTuning(method="pro"),
+        settings=ListTuning(method="mira"),
         compute=Compute(threads=1),
     )
     assert sorted(folder.path.iterdir()) == before
@@ -94,7 +94,7 @@ OF_FILES = ("report_format", "moses_ini_out")
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"method": "simplex"}, "--method: expected one of mert, mira, pro, xbleu, got 'simplex'"),
+        ({"method": "simplex"}, "--method: expected one of mert, mira, xbleu, got 'simplex'"),
         ({"metrics": {"ter": 1.0}}, "--metric: expected bleu or chrf or word_accuracy or cer"),
         (
             {"metrics": {"bleu": 0.0}},
@@ -107,7 +107,6 @@ OF_FILES = ("report_format", "moses_ini_out")
         ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
         ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
         ({"replicas": 0}, "--replicas: expected at least 1, got 0"),
-        ({"cross_validate": 1}, "--cross-validate: expected at least 2, got 1"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
         ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
