@@ -19,6 +19,10 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
     ("tune", "--method", "pro"): "use --method xbleu or mira, which were better on the real task",
+    (
+        "tune",
+        "--replicas",
+    ): "use --method xbleu, which is not random, or several --seed",
     ("tune", "--cross-validate"): "tune with each --method, and compare them on other text",
     ("tune", "--features"): "give the n-best lists and --references; tune reads no extractor files",
     ("tune", "--scores"): "give the n-best lists and --references; tune reads no extractor files",

@@ -44,14 +44,6 @@ class RoundRow:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplicaRow:
-    """The result of a tuning run with a separate seed."""
-
-    seed: int
-    score: float
-
-
-@dataclass(frozen=True, slots=True)
 class TuneReport:
     """The results of tuning; scores are from 0 to 100."""
 
@@ -66,7 +58,6 @@ class TuneReport:
     _: KW_ONLY
     notes: tuple[str, ...] = ()
     features: tuple[FeatureRow, ...]
-    replicas: tuple[ReplicaRow, ...] = ()
     # Only for tuning with a decoder: the rounds; why the loop ended, "" if the user stopped it; the
     # warnings; and whether it ended before the limit on rounds.
     rounds: tuple[RoundRow, ...] = ()
@@ -90,12 +81,10 @@ class TuneReport:
     def to_json(self) -> str:
         """Convert the report to a JSON object."""
         report = asdict(self)
-        absent = [] if self.replicas else ["replicas"]
         if not self.rounds:
-            absent += ["rounds", "ended", "warnings", "ended_by_itself"]
-            absent += ["confidence", "reliability"]
-        for name in absent:
-            del report[name]
+            of_rounds = ("rounds", "ended", "warnings", "ended_by_itself")
+            for name in (*of_rounds, "confidence", "reliability"):
+                del report[name]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
@@ -124,10 +113,6 @@ class TuneReport:
                 rows.append([*shares, f"{each.sentences:,}"])
             error = f"  expected calibration error: {self.calibration_error():.3f}"
             yield [*text_table(rows, indent="  "), error]
-        if self.replicas:
-            rows = [["seed", self.metric]]
-            rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
-            yield text_table(rows, indent="  ")
 
     def _feature_table(self) -> list[str]:
         heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]

@@ -58,9 +58,6 @@ class TuningMethod(Settings, heading="Tuning"):
 class ListTuning(TuningMethod):
     """Settings of `tune`, which finds weights on existing n-best lists."""
 
-    replicas: int = option(
-        1, "Tune with N seeds, report the spread, and average the weights.", ge=1
-    )
     allow_missing: bool = switch(
         "Use an empty translation for sentences without an n-best list.", heading="Input"
     )

@@ -5,8 +5,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.weight_lines import check_weights
@@ -17,14 +15,12 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
-from phrasescore.report.tuning import ReplicaRow, TuneReport
+from phrasescore.report.tuning import TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, TuningFiles
 from phrasescore.signals import EndedBySignal
 from phrasescore.workflows.tune import outcome
 from phrasescore.workflows.tune.optimiser import ListReader, Optimiser, read_metric
-from tuning.methods import Tuned
-from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 
 _logger = logging.getLogger(__name__)
@@ -71,7 +67,7 @@ def tune(
     :param progress: counts the method's steps: starts, epochs or iterations.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
-    metrics, seed = settings.metric_weights, settings.seed
+    metrics = settings.metric_weights
     compute.check_only("threads")
     check_sequences(lists=lists, references=references)
     if not lists:
@@ -108,7 +104,8 @@ def tune(
             meter.update(note=line)
 
         optimiser.report = count_step
-        found, notes, rows = _replicate(settings.replicas, optimiser, pool, metric, first, seed)
+        tuned = optimiser(pool, metric, first, settings.seed)
+    found = tuned.weights
     features_found = outcome.feature_rows(pool, first, found)
     cut_short: BaseException | None = None
     try:
@@ -120,14 +117,13 @@ def tune(
     report = TuneReport(
         settings.method,
         metric.name,
-        seed,
+        settings.seed,
         pool.num_segments,
         len(pool.stats),
         100 * pool.score(metric, first),
         100 * pool.score(metric, found),
         features=features_found,
-        notes=notes,
-        replicas=rows,
+        notes=tuned.notes,
     )
     outcome.write_outputs(output, files, WeightPair(weights, weights), report, ini)
     if cut_short is not None:
@@ -167,45 +163,3 @@ def _start_vector(
     if unused := sorted(weights.keys() - names.keys()):
         _logger.warning("the lists lack these features of %s: %s", where, some_names(unused))
     return vector, where
-
-
-def _replicate(
-    replicas: int, optimiser: Optimiser, pool: Pool, metric: Metric, start: Vector, seed: int
-) -> tuple[Vector, tuple[str, ...], tuple[ReplicaRow, ...]]:
-    """Return the replicas' average weights, with notes and one row per replica.
-
-    If the average is worse than the start, the weights of the best replica are returned instead.
-    After Ctrl-C no further replica starts, and the stopped replica is used only if it is the first.
-    """
-    runs: list[Tuned] = []
-    for number in range(seed, seed + replicas):
-        tuned = optimiser(pool, metric, start, number)
-        if not optimiser.stopped or not runs:
-            runs.append(tuned)
-            if replicas > 1:
-                before, after = 100 * tuned.start_score, 100 * tuned.score
-                _logger.info("seed %d: %s %.2f -> %.2f", number, metric.name, before, after)
-        if optimiser.stopped:
-            break
-    notes = list(dict.fromkeys(note for tuned in runs for note in tuned.notes))
-    if replicas == 1:
-        return runs[0].weights, tuple(notes), ()
-    rows = tuple(ReplicaRow(tuned.seed, 100 * tuned.score) for tuned in runs)
-    scores = np.array([tuned.score for tuned in runs])
-    deviation = float(scores.std(ddof=1)) if len(scores) > 1 else 0.0
-    # The average is usually as good as the best weights, and more stable (Clark et al., 2011,
-    # Better Hypothesis Testing for Statistical Machine Translation: Controlling for Optimizer
-    # Instability).
-    average = np.mean([tuned.weights for tuned in runs], axis=0)
-    average_score = pool.score(metric, average)
-    spread = f"mean {100 * float(scores.mean()):.2f} ± {100 * deviation:.2f}"
-    notes.append(
-        f"{len(runs)} seeds: {spread}; with the average of their weights {100 * average_score:.2f}"
-    )
-    _logger.info("%s", notes[-1])
-    best = max(runs, key=lambda tuned: tuned.score)
-    if average_score >= best.start_score:
-        return average, tuple(notes), rows
-    notes.append(f"the average is worse than the start: using the best, of seed {best.seed}")
-    _logger.warning("%s", notes[-1])
-    return best.weights, tuple(notes), rows

@@ -171,25 +171,6 @@ def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolde
     assert "BLEU without" in text
 
 
-def test_replicas_are_reported_with_their_spread_and_averaged(folder: TuneFolder) -> None:
-    single = []
-    for seed in ("3", "4", "5"):
-        assert folder.run("--seed", seed, "-o", "one").exit_code == 0
-        single.append(load_weights("one").lists)
-    options = ["--seed", "3", "--replicas", "3", "-o", "out", "--report", "report"]
-    result = succeeded(folder.run(*options, "--format", "json"))
-    line = "3 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00"
-    assert f"phrasescore: {line}\n" in result.stderr
-    assert "phrasescore: seed 4: BLEU 66.87 -> 100.00\n" in result.stderr
-    for name, values in load_weights("out").lists.items():
-        mean = sum(weights[name][0] for weights in single) / 3
-        assert values[0] == pytest.approx(mean)
-    report = json.loads((folder.path / "report").read_text())
-    assert [row["seed"] for row in report["replicas"]] == [3, 4, 5]
-    assert [row["score"] for row in report["replicas"]] == pytest.approx([100] * 3)
-    assert line in report["notes"]
-
-
 def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> None:
     (folder.path / "reference").rename("reference0")
     (folder.path / "reference1").write_text("z z z z x\n" * 3)

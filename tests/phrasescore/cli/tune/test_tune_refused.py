@@ -114,27 +114,6 @@ def test_plateau_smoothing_reaches_the_method(
     assert found == [2, 0]
 
 
-def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tuning.methods import load_method
-
-    def load(name: str):  # type: ignore[no-untyped-def]
-        optimise = load_method(name)
-
-        def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-            if seed == 3:  # has nothing better than the start by then
-                signal.raise_signal(signal.SIGINT)
-            return optimise(pool, metric, start, settings, seed=seed, report=report)
-
-        return interrupted
-
-    monkeypatch.setattr(optimiser_module, "load_method", load)
-    result = folder.run("-o", "out", "--replicas", "5", "--method", "mira")
-    assert result.exit_code == 130
-    assert "2 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

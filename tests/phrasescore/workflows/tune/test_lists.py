@@ -1,7 +1,6 @@
 """Promises of workflows.tune.lists, called as a function."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,12 +11,8 @@ from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, Reranking, TuningFiles
-from phrasescore.workflows.tune import lists
 from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
-from tests.random_pools import random_pool
-from tuning.methods import Tuned
-from tuning.metrics import CorpusBleu
 
 
 @pytest.fixture
@@ -71,23 +66,6 @@ def test_steps_are_counted() -> None:
     assert seen[-1].done > 0
 
 
-def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -> None:
-    class Optimiser:
-        stopped = False
-
-        def __call__(self, _pool: object, _metric: object, _start: object, seed: int) -> Tuned:
-            weights = np.array([0.5, seed / 10, -0.2])
-            score = {3: 0.2, 4: 0.4, 5: 0.3}[seed]
-            return Tuned(weights, score, 1.0, "mert", seed, 1, ())
-
-    optimiser: Any = Optimiser()
-    pool, start = random_pool(1), np.array([0.5, -0.2, 0.3])
-    weights, notes, rows = lists._replicate(3, optimiser, pool, CorpusBleu(), start, 3)
-    assert weights.tolist() == [0.5, 0.4, -0.2]
-    assert notes[-1] == "the average is worse than the start: using the best, of seed 4"
-    assert [row.seed for row in rows] == [3, 4, 5]
-
-
 OF_FILES = ("report_format", "moses_ini_out")
 
 
@@ -106,7 +84,6 @@ OF_FILES = ("report_format", "moses_ini_out")
         ),
         ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
         ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
-        ({"replicas": 0}, "--replicas: expected at least 1, got 0"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
         ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
