@@ -30,8 +30,6 @@ class TuneSettings:
     # more often for small pools, and until they bring no improvement.
     near_starts: int = 6
     directions: int = 20  # mert: random directions from the best weights in the last rounds
-    # mert: number of intervals on each side for smoothing the metric (Cer et al., 2008); 0 or more.
-    neighbours: int = 0
     rounds: int = 100  # mert: limit of rounds for a start that does not converge; 1 or more
     # xbleu: the penalty for a squared distance of 1 from the start, in units of the metric (0 to
     # 1). Weights are in units of the features' standard deviations. 0 or more.

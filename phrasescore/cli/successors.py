@@ -19,19 +19,14 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
     ("tune", "--method", "pro"): "use --method xbleu or mira, which were better on the real task",
-    (
-        "tune",
-        "--replicas",
-    ): "use --method xbleu, which is not random, or several --seed",
+    ("tune", "--replicas"): "use --method xbleu, which is not random, or several --seed",
+    ("tune", "--plateau-smoothing"): "--method xbleu maximises a smooth function",
     ("tune", "--cross-validate"): "tune with each --method, and compare them on other text",
     ("tune", "--features"): "give the n-best lists and --references; tune reads no extractor files",
     ("tune", "--scores"): "give the n-best lists and --references; tune reads no extractor files",
     ("tune", "--ifile"): "give the start weights by name: --weights or --moses-ini",
-    (
-        "tune",
-        "--features-out",
-    ): "Moses' extractor makes its files from n-best lists, also rescored",
-    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists, also rescored",
+    ("tune", "--features-out"): "Moses' extractor makes its files from n-best lists",
+    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists",
     ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
     ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
 }

@@ -41,12 +41,6 @@ class TuningMethod(Settings, heading="Tuning"):
         flags="--starts --random-restarts",
         heading="MERT",
     )
-    plateau_smoothing: int = option(
-        0,
-        "Rate a weight by the lowest score in its interval and in N intervals on each side.",
-        ge=0,
-        heading="MERT",
-    )
 
     @property
     def metric_weights(self) -> dict[str, float]:

@@ -83,16 +83,6 @@ def test_of_three_features_the_best_of_all_directions_is_found(seeds: range) -> 
         check_optimum(pool, METRIC, directions_of_three(pool), seed)
 
 
-def test_smoothing_is_heard() -> None:
-    pool = random_pool(3)
-    start = np.array([1.0, 0.1, 0.1])
-    sharp, smooth = (
-        load_method("mert")(pool, METRIC, start, TuneSettings(neighbours=neighbours), seed=1)
-        for neighbours in (0, 5)
-    )
-    assert sharp.score > smooth.score > smooth.start_score
-
-
 def test_without_random_starts_it_climbs_from_the_weights_given() -> None:
     pool = random_pool(4)
     settings = TuneSettings(starts=0, near_starts=0, directions=0, rounds=1)
@@ -230,14 +220,6 @@ def test_a_step_into_an_open_end_is_short() -> None:
     assert best_step(profile_of([-9, 1, 9], [0.1, 0.5])).step == 1 + REACH
     assert best_step(profile_of([-9, 1, 9], [0.5, 0.1])).step == 1 - REACH
     assert best_step(profile_of([-9, 8.9, 9], [0.1, 0.5])).step == pytest.approx(8.95)
-
-
-def test_smoothing_prefers_a_plateau_to_a_peak_among_pits() -> None:
-    profile = profile_of([-9, 1, 2, 3, 4, 5, 6, 9], [0.1, 0.9, 0.1, 0.6, 0.7, 0.6, 0.1])
-    assert best_step(profile).step == 1.5
-    # Worst of three: 0.1 around the peak of 0.9, 0.6 around 0.7; step 0 has min(0.1, 0.9).
-    found = best_step(profile, neighbours=1)
-    assert (found.step, found.score, found.gain) == (4.5, 0.7, 0.5)
 
 
 def test_the_gain_is_measured_from_where_the_search_stands() -> None:

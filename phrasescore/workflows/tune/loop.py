@@ -162,7 +162,6 @@ def tune_with_decoder(
         "metric": metrics,
         "reference length": settings.reference_length,
         "starts": settings.starts,
-        "plateau smoothing": settings.plateau_smoothing,
         "fixed features": list(settings.fixed),
         "seed": settings.seed,
     }

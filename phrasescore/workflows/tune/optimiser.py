@@ -74,7 +74,6 @@ class Optimiser:
             fixed=tuple(dict.fromkeys(fixed)),
             threads=usable_threads(self.threads),
             starts=self.tuning.starts,
-            neighbours=self.tuning.plateau_smoothing,
         )
 
     def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> Calibration:

@@ -94,26 +94,6 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
 
 
-def test_plateau_smoothing_reaches_the_method(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tuning.methods import load_method
-
-    found = []
-
-    def load(name: str):  # type: ignore[no-untyped-def]
-        def heard(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-            found.append(settings.neighbours)
-            return load_method(name)(pool, metric, start, settings, seed=seed, report=report)
-
-        return heard
-
-    monkeypatch.setattr(optimiser_module, "load_method", load)
-    assert folder.run("-o", "out", "--plateau-smoothing", "2").exit_code == 0
-    assert folder.run("-o", "out").exit_code == 0
-    assert found == [2, 0]
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

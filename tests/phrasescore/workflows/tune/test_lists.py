@@ -85,7 +85,6 @@ OF_FILES = ("report_format", "moses_ini_out")
         ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
         ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
-        ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
         ({"moses_ini_out": "ini"}, "--moses-ini-out requires the --moses-ini to change"),
     ],
