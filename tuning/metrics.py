@@ -1,7 +1,6 @@
 """The metrics BLEU and chrF, as functions of statistics that are summed over a corpus.
 
-Statistics are integers stored as float64, so that sums are exact in any order. Only an average
-reference length may be fractional.
+Statistics are integers stored as float64, so that sums are exact in any order.
 """
 
 import math
@@ -20,7 +19,6 @@ from tuning.ngrams import (
     find_sorted,
     sentence_lengths,
 )
-from tuning.settings import ReferenceLength
 
 Statistics = NDArray[np.float64]
 
@@ -114,17 +112,14 @@ class CorpusBleu:
 class Bleu(CorpusBleu):
     """BLEU against references, as a `ReferenceMetric`.
 
+    The reference length is the closest one, as in multi-bleu.perl and sacrebleu; if two are equally
+    close, the shorter one.
+
     :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
-    def __init__(
-        self,
-        references: Sequence[Sequence[Sequence[str]]],
-        *,
-        reference_length: ReferenceLength = "closest",
-    ) -> None:
+    def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
         self.num_segments = count_segments(references)
-        self._reference_length = reference_length
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
         self._index = NgramIndex([words for segments in references for words in segments])
@@ -157,10 +152,6 @@ class Bleu(CorpusBleu):
 
     def _reference_lengths(self, lengths: Integers, owners: Integers) -> Statistics:
         choices = self._lengths[owners]  # (hypotheses, references), each row sorted
-        if self._reference_length == "average":
-            return np.asarray(choices.mean(axis=1))
-        if self._reference_length == "shortest":
-            return choices[:, 0]
         closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
         return np.asarray(choices[np.arange(len(owners)), closest])
 

@@ -15,8 +15,6 @@ METHODS: dict[str, str] = {
 # Tuning maximises a weighted mean of metrics.
 MetricName = Literal["bleu", "chrf", "word_accuracy", "cer"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
-# The reference length for BLEU with several references; if two are equally close, the shorter one.
-ReferenceLength = Literal["closest", "shortest", "average"]
 
 
 @dataclass(frozen=True)

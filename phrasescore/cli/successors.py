@@ -19,6 +19,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
     ("tune", "--method", "pro"): "use --method xbleu or mira, which were better on the real task",
+    ("tune", "--reference-length"): "it is the closest one, as in multi-bleu.perl",
     ("tune", "--replicas"): "use --method xbleu, which is not random, or several --seed",
     ("tune", "--plateau-smoothing"): "--method xbleu maximises a smooth function",
     ("tune", "--cross-validate"): "tune with each --method, and compare them on other text",

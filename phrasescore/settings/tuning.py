@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 from phrasescore.settings.scoring import FeedForwardScoring, ProgramScoring
-from tuning.settings import METRICS, MethodName, ReferenceLength
+from tuning.settings import METRICS, MethodName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,9 +23,6 @@ class TuningMethod(Settings, heading="Tuning"):
         "'phrasescore features' lists. Several metrics are combined as a weighted mean.",
         flags="--metric",
         metavar="NAME[=WEIGHT]",
-    )
-    reference_length: ReferenceLength = option(
-        "closest", "The reference length that BLEU uses if there are several references."
     )
     fixed: Sequence[str] = option(
         (),

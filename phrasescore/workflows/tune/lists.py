@@ -86,9 +86,7 @@ def tune(
     if source is not None and not metric_packages(metrics):
         raise ArgumentError("--source requires --decoder, or a metric of another package")
     optimiser = Optimiser(settings, compute.threads)
-    metric, words = read_metric(
-        find_references(references), metrics, settings.reference_length, optional_path(source)
-    )
+    metric, words = read_metric(find_references(references), metrics, optional_path(source))
     reader = ListReader(metric, words)
     pool = reader.read_all(_paths(*lists), allow_missing=settings.allow_missing)
     if ini is not None and files.moses_ini_out is not None:

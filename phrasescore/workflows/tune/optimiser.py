@@ -21,12 +21,12 @@ from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector, union, weights_vector
-from tuning.settings import METRICS, ReferenceLength, TuneSettings
+from tuning.settings import METRICS, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Metrics without settings, by name.
 _METRICS: dict[str, Callable[[list[Any]], ReferenceMetric]] = {
+    "bleu": Bleu,
     "chrf": Chrf,
     "word_accuracy": WordAccuracy,
     "cer": CharacterAccuracy,
@@ -99,10 +99,7 @@ class Optimiser:
 
 
 def read_metric(
-    paths: Sequence[str],
-    metrics: Mapping[str, float],
-    reference_length: ReferenceLength,
-    source: str | None = None,
+    paths: Sequence[str], metrics: Mapping[str, float], source: str | None = None
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the reference words, indexed by file and sentence.
 
@@ -122,8 +119,6 @@ def read_metric(
     for name, plugin in plugins.items():
         if plugin is not None:
             chosen.append(build_metric(plugin, words, sources))
-        elif name == "bleu":
-            chosen.append(Bleu(words, reference_length=reference_length))
         else:
             chosen.append(_METRICS[name](words))
     if len(chosen) == 1:

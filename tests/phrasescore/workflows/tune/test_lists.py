@@ -82,7 +82,6 @@ OF_FILES = ("report_format", "moses_ini_out")
             {"metrics": {"bleu": float("nan")}},
             "--metric: expected .* cer, and weights",
         ),
-        ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
         ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
