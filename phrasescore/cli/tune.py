@@ -34,13 +34,13 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
 )
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
-@options.references("--references --refs")
+@options.references()
 @options.file(
     "--weights start",
     "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
     "without a weight start at 0.",
 )
-@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
+@options.file("--source", "The text to decode, or the source of NBEST for a --metric.")
 @heading("Rounds with a decoder")
 @options.option(
     "--decoder",
@@ -115,7 +115,7 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
 @options.of(Compute, without=["precision"])
 @options.output
 @heading("Long runs")
-@options.flag("--resume --continue resume", "Continue the run in --working-dir.")
+@options.flag("--resume", "Continue the run in --working-dir.")
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
     """Find feature weights that increase BLEU on NBEST, Moses' n-best lists for a development set.

@@ -32,11 +32,7 @@ class TuningMethod(Settings, heading="Tuning"):
     )
     seed: int = option(1, SEED, ge=0)
     starts: int = option(
-        20,
-        "Number of random starts in addition to the start weights.",
-        ge=0,
-        flags="--starts --random-restarts",
-        heading="MERT",
+        20, "Number of random starts of mert, in addition to the start weights.", ge=0
     )
 
     @property
@@ -58,14 +54,10 @@ class ListTuning(TuningMethod):
 class RoundTuning(
     TuningMethod, FeedForwardScoring, ProgramScoring, heading="Rounds with a decoder"
 ):
-    """Settings of `tune_with_decoder`; mert-moses.pl has the alternative option names."""
+    """Settings of `tune_with_decoder`, which tunes in rounds as mert-moses.pl does."""
 
-    iterations: int = option(
-        25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"
-    )
-    nbest_size: int = option(
-        100, "Number of hypotheses per list.", ge=1, flags="--nbest-size --nbest"
-    )
+    iterations: int = option(25, "Maximum number of rounds.", ge=1)
+    nbest_size: int = option(100, "Number of hypotheses per list.", ge=1)
     patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
 
 

@@ -74,7 +74,7 @@ CASES = {
         {"rescore_options": ()},
     ),
     "tune with Moses and lists": Case(
-        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest 50",
+        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest-size 50",
         "wrote found; next, translate with these weights:",
         "moses -f mert-work/moses.ini -i TEST -n-best-list test.nbest 50 distinct\n"
         "phrasescore rescore test.nbest --source TEST --model attention -o test.rescored\n"

@@ -174,7 +174,7 @@ def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolde
 def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> None:
     (folder.path / "reference").rename("reference0")
     (folder.path / "reference1").write_text("z z z z x\n" * 3)
-    result = folder.run("--refs", "nothing", "-o", "out")
+    result = folder.run("--references", "nothing", "-o", "out")
     assert result.exit_code == 1
     assert tuned_scores(folder.run("-o", "out")).endswith("-> 100.00")
 
