@@ -96,8 +96,8 @@ from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-from tuning.arrays import tune_arrays as tune_arrays
 from tuning.methods import Tuned as Tuned
+from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

@@ -11,8 +11,7 @@ import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
-from tuning.arrays import tune_arrays
-from tuning.methods import load_method
+from tuning.methods import load_method, tune_arrays
 from tuning.metrics import Bleu, CorpusBleu
 from tuning.settings import METHODS, TuneSettings
 
