@@ -208,8 +208,8 @@ def main() -> None:
     'rerank'. README.md and docs/tutorial.md have examples with figures.
 
     The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
-    is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows all
-    options of a command, and an example.
+    is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows an
+    example and the main options of a command, '--help-all' all of them.
     """
 
 

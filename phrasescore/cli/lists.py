@@ -15,6 +15,7 @@ _logger = logging.getLogger(__name__)
 @options.verb(
     "Write the best hypothesis of each n-best list",
     "rerank nbest.new.gz --weights weights -o translations.fr",
+    main="--weights --average -o --nbest",
 )
 @options.argument("nbest", metavar="NBEST")
 @heading("Order of the hypotheses")

@@ -31,6 +31,7 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
 @options.verb(
     "Find the feature weights with the highest BLEU",
     "tune nbest.new.gz --references dev.fr --weights moses.ini -o weights",
+    main="--references --weights --source --decoder --moses-ini --moses-ini-out -o --resume",
 )
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
@@ -123,10 +124,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     The lists of several files are pooled. The new weights are never worse on the lists than the
     start weights. They are written as 'Name= value' lines, which rerank and Moses' tools read. With
     --decoder, the lists are made in rounds, as mert-moses.pl does. BLEU before and after tuning is
-    on stderr.
-
-    Without lists, --weights FILE --moses-ini INI --moses-ini-out FILE only writes a moses.ini with
-    the weights from the first file.
+    on stderr. Without lists, --weights, --moses-ini and --moses-ini-out only write a moses.ini.
     """
     decoder = given["decoder"]
     if _only_merges(ctx):
