@@ -46,7 +46,7 @@ VERBS = {
     for module, verbs in {
         "build": ("build", "build-lm"),
         "experiment": ("experiment", "init"),
-        "lists": ("combine", "rerank"),
+        "lists": ("rerank",),
         "networks": ("export", "train"),
         "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
@@ -59,7 +59,7 @@ VERBS = {
 _SECTIONS = {  # of the help
     "Whole systems": ("build", "init", "experiment", "translate", "serve"),
     "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
-    "Phrase tables and n-best lists": ("annotate", "rescore", "combine", "rerank"),
+    "Phrase tables and n-best lists": ("annotate", "rescore", "rerank"),
     "Decoding and tuning": ("decode", "tune"),
     "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
     "Looking inside": ("report", "show"),
