@@ -1,4 +1,4 @@
-"""Find features, metrics and network kinds from other packages by their entry points.
+"""Find features and metrics from other packages by their entry points.
 
 An installed package names its classes in its metadata, from its ``pyproject.toml``::
 
@@ -24,12 +24,11 @@ from phrasescore.version import __version__
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
-PluginKind = Literal["feature", "metric", "network"]
+PluginKind = Literal["feature", "metric"]
 
 GROUPS: dict[PluginKind, str] = {
     "feature": "phrasescore.features",
     "metric": "phrasescore.metrics",
-    "network": "phrasescore.networks",
 }
 
 # The form of a name after "@" on a command line, and of a feature's name in n-best lists.
@@ -82,7 +81,7 @@ class Plugin:
             loaded = self.entry_point.load()
         except (Exception, SystemExit) as error:
             raise PluginError(self.title, f"its import failed: {shown_error(error)}") from error
-        if self.kind != "network" and not callable(loaded):
+        if not callable(loaded):
             problem = f"expected a class at {self.entry_point.value}, found {loaded!r}"
             raise PluginError(self.title, problem)
         return loaded
