@@ -53,8 +53,6 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     "rerank nbest.new.gz --weights weights -o translations.fr",
 )
 @options.argument("nbest", metavar="NBEST")
-@heading("Input")
-@options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
 @heading("Order of the hypotheses")
 @options.file(
     "--weights",

@@ -12,7 +12,9 @@ VERBS: Mapping[str, str] = {}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
-OPTIONS: Mapping[tuple[str, ...], str] = {}
+OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("rerank", "--source"): "no metric of --mbr-metric reads the source",
+}
 
 
 def verb_problem(verb: str) -> str | None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
+from phrasescore.arguments import MetricName, PairedTestName, SideName, StrPath, Tokenizer
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 SectionName = Literal[
@@ -31,13 +31,12 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 class Evaluating(Settings, heading="Metrics and tests"):
     """Settings of `evaluate`, which measures translations."""
 
-    metrics: Sequence[str] = option(
+    metrics: Sequence[MetricName] = option(
         ("bleu", "chrf"),
         "The metric. bleu, chrf, chrf++ and ter are sacrebleu's; multi-bleu is BLEU as the papers "
         "print it, of words separated by spaces; word_accuracy is 1 minus the word error rate; cer "
-        "is the character error rate; 'phrasescore features' lists metrics from other packages.",
+        "is the character error rate.",
         flags="--metric",
-        metavar="NAME",
     )
     scores_commands: Sequence[str] = option(
         (),

@@ -11,15 +11,14 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
     FEATURE_NAMES,
-    FEATURES,
     NOT_OF_PHRASES,
     OF_SHORTLISTS,
     ColumnKind,
     ColumnSpec,
     check_columns,
 )
+from phrasescore.features.packages import find_class
 from phrasescore.foreign import ForeignText
-from phrasescore.plugins import find_plugin
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
@@ -347,7 +346,7 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             try:
-                if kind is None and place != "search" and find_plugin("feature", name, FEATURES):
+                if kind is None and place != "search" and find_class(name):
                     check_columns([ColumnSpec("feature", name)], of_phrases=place == "columns")
                     continue
             except PhrasescoreError as error:
