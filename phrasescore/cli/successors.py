@@ -13,6 +13,13 @@ VERBS: Mapping[str, str] = {}
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
 OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("report", "--lines"): "give a --source that has only these lines",
+    ("report", "--long"): "source phrases of 4 words or more count as long",
+    ("report", "--map-points"): "a map has at most 1,000 points",
+    ("report", "--points"): "the plot of scores has 2,000 random pairs",
+    ("report", "--seed"): "equal inputs always give equal reports",
+    ("report", "--sentences"): "five random sentences are shown",
+    ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
     ("rerank", "--source"): "no metric of --mbr-metric reads the source",
 }
 
