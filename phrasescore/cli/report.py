@@ -31,7 +31,6 @@ _logger = logging.getLogger(__name__)
     metavar="NAME=FILE",
     callback=options.matching("[^=]+=.+", "NAME=FILE"),
 )
-@options.file("--tuning-report", "A report written by tune --report --format json.")
 @options.file(
     "--experiment",
     "The output folder of phrasescore experiment. Without --references and --translation, its "

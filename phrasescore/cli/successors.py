@@ -20,6 +20,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("report", "--seed"): "equal inputs always give equal reports",
     ("report", "--sentences"): "five random sentences are shown",
     ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
+    ("report", "--tuning-report"): "tune --report writes the same numbers as text",
     ("serve", "--allow-origin"): "let a proxy in front add the headers for CORS",
     ("rerank", "--source"): "no metric of --mbr-metric reads the source",
 }

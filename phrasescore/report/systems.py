@@ -367,12 +367,12 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
     )
 
 
-def reliability_table(name: str, reports: Mapping[str, TuneReport]) -> Table:
+def reliability_table(reports: Mapping[str, TuneReport]) -> Table:
     """Return how often translations of tuning sentences are right, by confidence."""
     metric = next(iter(reports.values())).metric
     errors = [f"{row} {report.calibration_error():.3f}" for row, report in reports.items()]
     return Table(
-        name,
+        "reliability",
         "Confidence of each system",
         ("system", "sentences", "confidence (%)", "no better one (%)"),
         tuple(

@@ -63,7 +63,6 @@ def make_report(
     source: StrPath | None = None,
     references: Sequence[StrPath] = (),
     translations: Sequence[tuple[str, StrPath]] = (),
-    tuning_report: StrPath | None = None,
     experiment: StrPath | None = None,
     only: Sequence[SectionName] = (),
     compute: Compute = Compute(),
@@ -85,7 +84,6 @@ def make_report(
         NAME1 and so on.
     :param translations: names of systems and files with their translations. All systems are
         compared with the first one; systems from n-best lists come first.
-    :param tuning_report: JSON file written by `phrasescore.tune`.
     :param experiment: folder of an experiment. Its first test text, with the translations by its
         rows, is used if there are neither references nor translations.
     :param only: the keys of the sections to include; all by default.
@@ -102,7 +100,6 @@ def make_report(
         source=optional_path(source),
         references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
-        tuning_report=optional_path(tuning_report),
         experiment=optional_path(experiment),
     )
     choose_device(compute.device)  # reject a missing device before the long computation
@@ -189,12 +186,6 @@ def _opening(inputs: ReportInputs) -> tuple[str, str]:
         ].headline()
     models = [model.name for model in inputs.models]
     title = f"Report on {join_names(models)}" if models else "phrasescore report"
-    if inputs.tuning is not None:
-        tuned = inputs.tuning
-        return title, (
-            f"Tuning changed {tuned.metric} on its text from {tuned.start:.2f} to "
-            f"{tuned.reached:.2f}."
-        )
     return title, " ".join(f"{_describe(model)}." for model in inputs.models)
 
 
@@ -253,7 +244,5 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
     for system in inputs.systems:
         path = system.text.path
         yield Fact("translations", f"{system.name}: {path}", link_to(path, folder))
-    if inputs.files.tuning_report is not None:
-        yield file("tuning report", inputs.files.tuning_report)
     if inputs.files.experiment is not None:
         yield file("experiment", inputs.files.experiment)

@@ -17,7 +17,6 @@ from phrasescore.io.text import is_stream, read_lines
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
-from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SectionName
 from phrasescore.workflows.report.experiment_folder import (
@@ -50,7 +49,6 @@ class ReportFiles:
     references: Sequence[str]
     # The name of each system, and the file with its translations.
     translations: Sequence[tuple[str, str]]
-    tuning_report: str | None
     experiment: str | None  # the folder of an experiment
 
     def texts(self) -> list[str]:
@@ -60,7 +58,7 @@ class ReportFiles:
 
     def paths(self) -> list[str]:
         """Return the paths of all inputs."""
-        others = [] if self.tuning_report is None else [self.tuning_report]
+        others = []
         if self.experiment is not None:
             others.append(os.path.join(self.experiment, TABLE))
         return [*self.texts(), *self.models, *others]
@@ -88,7 +86,6 @@ class ReportInputs:
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
-    tuning: TuneReport | None
     experiment: ExperimentFolder | None
     # The name of the text if its translations come from the experiment; otherwise "".
     text_name: str
@@ -151,7 +148,6 @@ def read_inputs(
     names = [*map(os.path.basename, lists), *(name for name, _ in files.translations)]
     if len(set(names)) < len(names):
         raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
-    tuning = None if files.tuning_report is None else read_tune_report(files.tuning_report)
     models = _load_models(files.models)
     references = [read_sentences(path) for path in files.references]
     source = None if files.source is None else read_sentences(files.source, is_source=True)
@@ -171,7 +167,6 @@ def read_inputs(
         source,
         references,
         models,
-        tuning,
         experiment,
         text_name,
         files,

@@ -3,7 +3,6 @@
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -14,7 +13,7 @@ from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
-from phrasescore.report import SEED, results, sentences, systems
+from phrasescore.report import SEED, sentences, systems
 from phrasescore.report.blocks import Section
 from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
@@ -27,6 +26,7 @@ from phrasescore.report.phrases import (
     score_section,
 )
 from phrasescore.report.sentences import SentencePair, Words
+from phrasescore.report.training import training_section
 from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
@@ -54,7 +54,6 @@ class SectionPlan(NamedTuple):
 _ANY_TARGET = "translations (--references, --translation or NBEST)"
 _SYSTEM = "translations (--translation or NBEST)"
 _RESULTS = "translations (--translation or NBEST) and --references, or --experiment"
-_WEIGHTS = "--tuning-report or --experiment"
 _TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
 
 
@@ -65,7 +64,6 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
         _RESULTS: bool(inputs.systems and inputs.references) or inputs.experiment is not None,
-        _WEIGHTS: inputs.tuning is not None or inputs.experiment is not None,
         "--experiment": inputs.experiment is not None,
         "a --model": bool(inputs.models),
         _ANY_TARGET: bool(inputs.references or inputs.systems),
@@ -108,18 +106,14 @@ def _make_groups(inputs: ReportInputs) -> MadeSection:
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
-    section = Section("tuning", "Weights", "", ())
-    if inputs.tuning is not None:
-        section = results.tuning_section(inputs.tuning)
-    if inputs.experiment is not None:
-        reports = inputs.experiment.tune_reports()
-        tables = [systems.weights_table(reports)] if reports else []
-        if calibrated := {name: each for name, each in reports.items() if each.reliability}:
-            tables.append(systems.reliability_table("reliability", calibrated))
-        section = replace(section, blocks=(*tables, *section.blocks))
-    if not section.blocks:
+    assert inputs.experiment is not None
+    reports = inputs.experiment.tune_reports()
+    if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
-    return MadeSection(section)
+    tables = [systems.weights_table(reports)]
+    if calibrated := {name: each for name, each in reports.items() if each.reliability}:
+        tables.append(systems.reliability_table(calibrated))
+    return MadeSection(Section("tuning", "Weights", "", tuple(tables)))
 
 
 def _make_steps(inputs: ReportInputs) -> MadeSection:
@@ -288,7 +282,7 @@ SECTION_PLANS = {
     "results": SectionPlan(_make_results, (_RESULTS,)),
     "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
     "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),
-    "tuning": SectionPlan(_make_tuning, (_WEIGHTS,)),
+    "tuning": SectionPlan(_make_tuning, ("--experiment",)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
     "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
     "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),
@@ -298,7 +292,7 @@ SECTION_PLANS = {
     "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), "aligns_words"),
     "parses": SectionPlan(_make_parses, ("--source",), "parses_source"),
     "training": SectionPlan(
-        lambda inputs: MadeSection(results.training_section(inputs.models)), ("a --model",)
+        lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
     ),
     "steps": SectionPlan(_make_steps, ("--experiment",)),
 }

@@ -138,13 +138,6 @@ def test_a_table_without_long_phrases_lacks_their_sections(folder: Folder) -> No
         ("--model src", "src: expected the folder of a trained model, found a file"),
         ("--source src --references one", "one:1: the text ends with this line"),
         ("--experiment src", "src/table.toml: cannot be read"),
-        ("--tuning-report no", "no: cannot open: No such file or directory"),
-        ("--tuning-report src", "src: expected JSON written by tune --report"),
-        ("--tuning-report nan", "nan: expected JSON written by tune --report"),
-        ("--tuning-report latin", "latin: expected JSON written by tune --report"),
-        ("--tuning-report deep", "deep: expected JSON written by tune --report"),
-        ("--tuning-report bad", "bad: expected JSON written by tune --report"),
-        ("--tuning-report other", "other: expected JSON written by tune --report"),
         ("gap --references ref", "gap:1: expected id 0, found 1: a sentence has no"),
         ("lists --references ref", "lists:1: the text ends with this line, but ref has 3"),
         ("empty", "empty: expected a phrase table or an n-best list, found no lines"),
@@ -153,16 +146,11 @@ def test_a_table_without_long_phrases_lacks_their_sections(folder: Folder) -> No
 def test_a_wrong_input_is_said_in_one_line(folder: Folder, arguments: str, message: str) -> None:
     for name, text in (
         ("one", "the house\n"),
-        ("nan", '{"features": [NaN]}'),
-        ("deep", "[" * 100_000),
-        ("bad", '{"features": [1], "metric": "BLEU", "start": 1, "reached": 2}'),
-        ("other", "{}"),
         ("gap", nbest(("a",)).replace("0 |||", "1 |||")),
         ("lists", nbest(("a",))),
         ("empty", ""),
     ):
         folder.write(name, text)
-    Path("latin").write_bytes('{"metric": "é"}'.encode("latin-1"))
     assert refused(folder, *arguments.split()).startswith(message)
 
 

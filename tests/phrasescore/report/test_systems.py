@@ -289,7 +289,7 @@ def test_reliability_is_a_row_for_each_tenth_of_the_sentences() -> None:
     ]
     bins = msgspec.convert(rows, tuple[ReliabilityRow, ...])
     report = replace(tuned({"name": "LM0_0", "start": 0, "weight": 1}), reliability=bins)
-    table = reliability_table("reliability", {"base": report})
+    table = reliability_table({"base": report})
     assert table.rows == (("base", 3, 25.0, 50.0), ("base", 1, 75.0, 50.0))
     assert "Expected calibration error: base 0.250." in table.caption
     assert "expected calibration error: 0.250" in report.to_text()

@@ -107,7 +107,7 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     ("arguments", "problem"),
     [
         ({"only": ["weights"]}, "--only: expected one of results, differences, "),
-        ({"only": ["tuning"]}, "tuning needs --tuning-report"),
+        ({"only": ["tuning"]}, "tuning needs --experiment"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(
@@ -153,7 +153,7 @@ def test_a_web_site_is_no_older_report(folder: Folder, name: str) -> None:
     assert (folder.path / "out" / name).read_text() == "years of work"
 
 
-@pytest.mark.parametrize("option", ["source", "references", "tuning_report"])
+@pytest.mark.parametrize("option", ["source", "references"])
 def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder, option: str) -> None:
     folder.make(models="rnn", only=["training"])
     path = "out/data/mine.tsv"

@@ -257,15 +257,21 @@ def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
 
 
 def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
-    features = [{"name": "LM0_0", "start": 1.0, "weight": 0.5}]
+    features = [
+        {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
+        {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
+    ]
     values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
               "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
-    folder.write("tuned.json", json.dumps(values))
     (folder.path / "exp").mkdir()
-    folder.write(
-        "exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
-    )
-    report = folder.make(tuning_report="tuned.json", experiment="exp")
+    folder.write("exp/tuned.json", json.dumps(values))
+    row = '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
+    folder.write("exp/table.toml", f'{row}reports = ["tuned.json"]\n')
+    report = folder.make(experiment="exp")
+    assert block(report, "weights")["columns"] == ["feature", "base (search)", "base (lists)"]
+    assert block(report, "weights")["rows"] == [
+        ["LM0_0", 0.4, 0.25], ["Attention0_0", None, 0.125]
+    ]  # fmt: skip
     assert keys(report) == ["results", "tuning"]
     assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
     assert report["lead"] == "base has 30.00 BLEU on dev."
