@@ -18,15 +18,15 @@ _logger = logging.getLogger(__name__)
 @options.verb(
     "Make a page about networks and translations", "report phrase-table.gz --model model -o page"
 )
-@options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
+@options.argument("table", metavar="[TABLE]", required=False)
 @heading("Input")
 @options.files("--model models", "A trained model. May be repeated.", "MODEL")
 @options.file("--source", "Source sentences, one per line.")
 @options.references()
 @options.option(
     "--translation translations",
-    "The translations of the source from the system NAME. The first hypotheses of each NBEST are "
-    "also a system, which comes before these. All systems are compared with the first one.",
+    "The translations of the source from the system NAME. All systems are compared with the first "
+    "one.",
     multiple=True,
     metavar="NAME=FILE",
     callback=options.matching("[^=]+=.+", "NAME=FILE"),
@@ -52,12 +52,12 @@ _logger = logging.getLogger(__name__)
     "FOLDER",
     required=True,
 )
-def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
+def report(table: str | None, output: str, **given: Any) -> None:
     """Make a page for a browser about what models have learned and how systems translate.
 
-    Models are compared with the phrase table TABLE; the n-best lists NBEST and each --translation
-    are compared with --references and with one another. A section whose input is missing is
-    omitted, and the page says so. FOLDER contains index.html, which needs no other files and no
+    Models are compared with the phrase table TABLE; each --translation is compared with
+    --references and with the others. A section whose input is missing is omitted, and the page
+    says so. FOLDER contains index.html, which needs no other files and no
     network access, and the data in report.json and data/*.tsv.
     """
     from phrasescore.workflows.report import make_report
@@ -65,5 +65,5 @@ def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
     given = grouped(make_report, given)
     command = options.typed_command()
-    done = make_report(inputs, output, **given, command=command, progress=show_progress)
+    done = make_report(output, table, **given, command=command, progress=show_progress)
     _logger.info("%s", done.summary())

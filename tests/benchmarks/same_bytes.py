@@ -100,7 +100,7 @@ COMMANDS = {
     "--by-length source --by-unknown att --format json -o evaluated.json",
     "show": "show ed",
     "show table": "show {x}/phrase-table.gz",
-    "report": "report {x}/phrase-table.gz dev.rescored.gz --model ed --model att "
+    "report": "report {x}/phrase-table.gz --model ed --model att "
     "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr "
     "-o report",
     "experiment": "experiment experiment.toml -o experiment",

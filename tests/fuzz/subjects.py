@@ -158,10 +158,10 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
     report = (
-        "report nbest --source source --references references "
+        "report --translation a=references --source source --references references "
         "--experiment made.experiment --only results --only tuning --only steps -o out"
     )
-    shown = ("nbest", "references", "made.experiment")
+    shown = ("references", "made.experiment")
     yield Subject("report", report, shown, None, ("out/",))
     table = (
         "report table --model rnn --translation a=references --source source "

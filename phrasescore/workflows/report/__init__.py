@@ -56,8 +56,8 @@ class ReportSummary:
 
 
 def make_report(
-    inputs: Sequence[StrPath],
     folder: StrPath,
+    table: StrPath | None = None,
     *,
     models: Sequence[StrPath] = (),
     source: StrPath | None = None,
@@ -75,27 +75,26 @@ def make_report(
     option. Equal inputs give equal bytes except for the date, which the environment
     variable ``SOURCE_DATE_EPOCH`` can set, in seconds since 1970.
 
-    :param inputs: at most one phrase table, and files with n-best lists. The first hypotheses in
-        each file are the translations of a system named after the file.
     :param folder: folder for the report; an older report or an empty folder is replaced.
+    :param table: the phrase table on which models were trained.
     :param models: folders of trained models.
     :param source: source sentences, one per line.
     :param references: files of reference translations, aligned with the source; NAME for NAME0,
         NAME1 and so on.
     :param translations: names of systems and files with their translations. All systems are
-        compared with the first one; systems from n-best lists come first.
+        compared with the first one.
     :param experiment: folder of an experiment. Its first test text, with the translations by its
         rows, is used if there are neither references nor translations.
     :param only: the keys of the sections to include; all by default.
     :param command: the command that the page shows at its end.
     """
-    check_sequences(inputs=inputs, models=models, references=references)
+    check_sequences(models=models, references=references)
     compute.check_only("device", "threads")
     check_choice(SECTIONS, only=only)
     if any(SECTION_PLANS[key].is_map for key in only):
         check_extra("report", "report", _EXTRA)
     files = ReportFiles(
-        inputs=[os.fspath(path) for path in inputs],
+        table=optional_path(table),
         models=[os.fspath(path) for path in models],
         source=optional_path(source),
         references=find_references(references),
@@ -202,8 +201,8 @@ def _describe(model: NamedModel) -> str:
 
 def _check_kinds(inputs: ReportInputs) -> None:
     """Reject a phrase table without a model that scores phrases."""
-    if inputs.table is not None and not inputs.of_kind("scores_phrases"):
-        raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
+    if inputs.files.table is not None and not inputs.of_kind("scores_phrases"):
+        raise _wrong_kind(f"{inputs.files.table}: for a phrase table", "scores_phrases", inputs)
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
@@ -226,10 +225,10 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
     def file(name: str, path: str, text: str = "") -> Fact:
         return Fact(name, f"{path}: {text}" if text else path, link_to(path, folder))
 
-    if inputs.table is not None:
+    if inputs.files.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {LONG} words or more"
-        yield file("phrase table", inputs.table, f"{choice.num_pairs:,} pairs; {long}")
+        yield file("phrase table", inputs.files.table, f"{choice.num_pairs:,} pairs; {long}")
     for (name, model), path in zip(inputs.models, inputs.files.models, strict=True):
         if not model.config.network.reads_source:
             side = "target"

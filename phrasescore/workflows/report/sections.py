@@ -51,16 +51,16 @@ class SectionPlan(NamedTuple):
     is_map: bool = False  # whether the section needs the packages of the extra "report"
 
 
-_ANY_TARGET = "translations (--references, --translation or NBEST)"
-_SYSTEM = "translations (--translation or NBEST)"
-_RESULTS = "translations (--translation or NBEST) and --references, or --experiment"
-_TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
+_ANY_TARGET = "--references or --translation"
+_SYSTEM = "--translation"
+_RESULTS = "--translation and --references, or --experiment"
+_TWO_SYSTEMS = "two systems (--translation)"
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     """Return the names of the inputs that a section requires and that are missing."""
     is_present = {
-        "TABLE": inputs.table is not None,
+        "TABLE": inputs.files.table is not None,
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
         _RESULTS: bool(inputs.systems and inputs.references) or inputs.experiment is not None,
@@ -212,7 +212,7 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
     models = [
         model
         for model in inputs.of_kind("has_source_vectors")
-        if inputs.table is None or not model.checkpoint.config.network.scores_phrases
+        if inputs.files.table is None or not model.checkpoint.config.network.scores_phrases
     ]
     sets, reasons, notes = [], [], []
     for number, (name, checkpoint) in enumerate(models, start=1):

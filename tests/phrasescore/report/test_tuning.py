@@ -22,5 +22,5 @@ from phrasescore.report.tuning import read_tune_report
 )
 def test_another_file_is_no_tuning_report(tmp_path: Path, text: bytes) -> None:
     (tmp_path / "report.json").write_bytes(text)
-    with pytest.raises(DataError, match="report.json: expected JSON written by tune --report"):
+    with pytest.raises(DataError, match=r"report\.json: expected JSON written by tune --report"):
         read_tune_report(tmp_path / "report.json")

@@ -152,7 +152,7 @@ def test_torch_has_the_callers_threads_again(
     [
         ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
         ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
-        ("models", lambda: phrasescore.make_report(["nbest"], "out", models="model")),
+        ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
             lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),
