@@ -21,6 +21,12 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("report", "--sentences"): "five random sentences are shown",
     ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
     ("report", "--tuning-report"): "tune --report writes the same numbers as text",
+    ("evaluate", "--seed"): "the seed is sacrebleu's, 12345",
+    (
+        "evaluate",
+        "--trials",
+    ): "the numbers are sacrebleu's: 1000 for bootstrap, 10000 for approximate",
+    ("evaluate", "--width"): "a group has ten lengths",
     ("serve", "--allow-origin"): "let a proxy in front add the headers for CORS",
     ("rerank", "--source"): "no metric of --mbr-metric reads the source",
 }

@@ -329,7 +329,7 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lin
     is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
     if not any(is_shown):
         is_shown = [True] * len(groups)
-    spreads_of_groups = compress(comparison.group_spreads(breakdown, SEED), is_shown)
+    spreads_of_groups = compress(comparison.group_spreads(breakdown), is_shown)
     groups = tuple(compress(groups, is_shown))
     labels = tuple(group.label for group in groups)
     scores = zip(*(group.bleu for group in groups), strict=True)

@@ -64,19 +64,12 @@ class Evaluating(Settings, heading="Metrics and tests"):
     paired: PairedTestName | None = optional(
         "Test each system against the first one by bootstrap or approximate randomization."
     )
-    trials: int | None = optional(
-        "Number of samples for --paired.", ge=1, shown="1000 for bootstrap, 10000 for approximate"
-    )
-    seed: int = option(
-        12345, "Seed for --paired; the same seed gives the same p-values as sacrebleu.", ge=1
-    )
     allow_missing: bool = switch(
         "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
     by_length: Sequence[SideName] = option(
         (), "Report BLEU by the number of words in the source, or in the first reference."
     )
-    width: int = option(10, "For --by-length: number of lengths per group.", ge=1)
     by_unknown: StrPath | None = optional(
         "Report BLEU by the number of source words that are unknown to a model, or missing from a "
         "word list.",

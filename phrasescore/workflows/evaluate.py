@@ -13,6 +13,7 @@ from moses_integration.nbest import read_every_list
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_extra, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
+    SEED,
     BreakdownScores,
     ComparedSystem,
     Comparison,
@@ -227,8 +228,6 @@ def evaluate(
         raise ArgumentError("--paired requires a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"} and not settings.scores_commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
-    if settings.trials is not None and paired is None:
-        raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if (is_grouped or settings.scores_commands) and not translated:
         raise ArgumentError("--by-length, --by-unknown and --scores-command require translations")
@@ -276,8 +275,8 @@ def evaluate(
         text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
         _logger.warning("%s", text)
     elif paired is not None:
-        test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
-    breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
+        test = PairedTest(paired, TRIALS[paired], SEED)
+    breakdowns = [comparison.by_length(side) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
@@ -301,7 +300,7 @@ def evaluate(
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
     if figure is not None:
-        spreads = [comparison.group_spreads(breakdown, settings.seed) for breakdown in breakdowns]
+        spreads = [comparison.group_spreads(breakdown) for breakdown in breakdowns]
         names = [name for name, _ in translated]
         image = draw(evaluation.breakdowns, spreads, names, _ending(figure))
         with open_output(figure) as stream:

@@ -31,8 +31,6 @@ from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 
-_GROUP_WIDTH = 10  # number of sentence lengths per group, for BLEU by length
-
 
 class MadeSection(NamedTuple):
     """A section, or None if it was left out, with reasons and notes."""
@@ -99,7 +97,7 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
 
 def _make_groups(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
-    breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
+    breakdowns = [comparison.by_length(side) for side in comparison.sides]
     for name, checkpoint in inputs.models[:1]:
         breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
     return MadeSection(systems.groups_section(comparison, breakdowns))

@@ -67,8 +67,8 @@ def test_points_and_intervals_are_those_of_sacrebleu_on_samples_drawn_one_by_one
         [ComparedSystem(name, [sentences(texts)]) for name, texts in systems.items()],
         [sentences(references)],
     )
-    breakdown = comparison.by_length("reference", 10)
-    scores, spreads = comparison.score_groups(breakdown), comparison.group_spreads(breakdown, 1)
+    breakdown = comparison.by_length("reference")
+    scores, spreads = comparison.score_groups(breakdown), comparison.group_spreads(breakdown)
     (axes,) = plot_groups([scores], [spreads], list(systems)).axes
     assert [label.get_text().split("\n")[0] for label in axes.get_xticklabels()] == [
         "1-10",

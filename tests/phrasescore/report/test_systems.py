@@ -235,9 +235,10 @@ def test_the_result_is_said_in_a_sentence(found: Results, sentence: str) -> None
     assert found.headline() == sentence
 
 
-def test_groups_have_their_lines() -> None:
+def test_groups_have_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     comparison = compare("first", "other")
-    section = groups_section(comparison, [comparison.by_length("reference", 5)])
+    section = groups_section(comparison, [comparison.by_length("reference")])
     (lines,) = section.blocks
     assert isinstance(lines, Lines)
     assert [(one.name, one.x) for one in lines.series] == [
@@ -248,11 +249,12 @@ def test_groups_have_their_lines() -> None:
     assert lines.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
 
 
-def test_groups_of_few_sentences_are_not_drawn() -> None:
+def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     texts = [*["a b c"] * 10, "a b c d e f g"]
     systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
     comparison = Comparison(systems, [sentences(texts)])
-    section = groups_section(comparison, [comparison.by_length("reference", 5)])
+    section = groups_section(comparison, [comparison.by_length("reference")])
     (lines,) = section.blocks
     assert isinstance(lines, Lines)
     assert [(one.name, one.x) for one in lines.series] == [("first", ("1-5",)), ("other", ("1-5",))]

@@ -44,7 +44,11 @@ REFUSED: dict[str, dict[str, object]] = {
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
     "combine": {"lists": "decoder"},
     "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
+    | {
+        "tokenize": "x",
+        "paired": "x",
+        "report_format": "x",
+    },
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
