@@ -33,8 +33,8 @@ _logger = logging.getLogger(__name__)
 )
 @options.file(
     "--experiment",
-    "The output folder of phrasescore experiment. Without --references and --translation, its "
-    "first test text is used, with the translations by its rows.",
+    "The output folder of phrasescore experiment. Its first test text is used, with the "
+    "translations by its rows.",
     "FOLDER",
 )
 @heading("Content of the page")

@@ -175,13 +175,10 @@ def _number(value: float, digits: int, sign: str = "") -> str:
     return f"{value:{sign}.{digits}f}".replace("-", MINUS)
 
 
-def results_section(found: Sequence[Results]) -> Section:
-    """Return the table of systems and their differences from the first one, for each result."""
-    blocks: list[Table | Intervals] = []
-    for results, name in zip(found, ("results", "translations"), strict=False):
-        blocks += filter(None, [_systems_table(results, name), _differences(results, name)])
-    notes = dict.fromkeys(note for results in found for note in _table_notes(results))
-    return Section("results", "Results", "", tuple(blocks), tuple(notes))
+def results_section(results: Results) -> Section:
+    """Return the table of systems and their differences from the first one."""
+    blocks = filter(None, [_systems_table(results), _differences(results)])
+    return Section("results", "Results", "", tuple(blocks), tuple(_table_notes(results)))
 
 
 def text_results(comparison: Comparison, name: str) -> Results:
@@ -190,7 +187,7 @@ def text_results(comparison: Comparison, name: str) -> Results:
     return Results(tuple(scores), (TextResults(name, scores),))
 
 
-def _systems_table(results: Results, name: str) -> Table:
+def _systems_table(results: Results) -> Table:
     title = METRIC_TITLES[results.metric]
     tests = results.tests
     texts = [*tests, *(text for text in results.texts if text.is_dev and text not in tests)]
@@ -232,7 +229,7 @@ def _systems_table(results: Results, name: str) -> Table:
     ]
     bold = ["Bold: better than the first row, with p < 0.05."] if strong else []
     return Table(
-        name,
+        "results",
         f"{title} on {join_names([text.name for text in tests]) or 'no text yet'}",
         tuple(columns),
         tuple(map(tuple, cells)),
@@ -282,7 +279,7 @@ def _table_notes(results: Results) -> list[str]:
     return notes
 
 
-def _differences(results: Results, name: str) -> Intervals | None:
+def _differences(results: Results) -> Intervals | None:
     """Return the differences from the first system, with a row for each other system."""
     rows = results.systems[1:]
     series = []
@@ -298,7 +295,7 @@ def _differences(results: Results, name: str) -> Intervals | None:
     first = results.systems[0]
     title = f"Difference from {first}" + (f" on {series[0].name}" if len(series) == 1 else "")
     return Intervals(
-        f"{name}-differences",
+        "results-differences",
         title,
         f"difference of {_in_text(results.metric)}",
         rows,

@@ -157,11 +157,8 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
     yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
-    report = (
-        "report --translation a=references --source source --references references "
-        "--experiment made.experiment --only results --only tuning --only steps -o out"
-    )
-    shown = ("references", "made.experiment")
+    report = "report --experiment made.experiment --only results --only tuning --only steps -o out"
+    shown = ("made.experiment",)
     yield Subject("report", report, shown, None, ("out/",))
     table = (
         "report table --model rnn --translation a=references --source source "

@@ -83,14 +83,17 @@ def make_report(
         NAME1 and so on.
     :param translations: names of systems and files with their translations. All systems are
         compared with the first one.
-    :param experiment: folder of an experiment. Its first test text, with the translations by its
-        rows, is used if there are neither references nor translations.
+    :param experiment: folder of an experiment, whose first test text is used, with the translations
+        by its rows, in place of references and translations.
     :param only: the keys of the sections to include; all by default.
     :param command: the command that the page shows at its end.
     """
     check_sequences(models=models, references=references)
     compute.check_only("device", "threads")
     check_choice(SECTIONS, only=only)
+    if experiment is not None and (references or translations):
+        problem = "with --references and --translation: an experiment has its own"
+        raise ArgumentError(f"--experiment cannot be combined {problem}")
     if any(SECTION_PLANS[key].is_map for key in only):
         check_extra("report", "report", _EXTRA)
     files = ReportFiles(
@@ -178,11 +181,10 @@ def _without_plots(section: Section, reasons: Sequence[str]) -> tuple[Section, S
 
 def _opening(inputs: ReportInputs) -> tuple[str, str]:
     """Return the title of the page, and the result in a sentence."""
-    if found := read_results(inputs):
-        texts = [text.name for text in found[0].tests]
-        return f"Translation of {join_names(texts)}" if texts else "Translation", found[
-            0
-        ].headline()
+    if results := read_results(inputs):
+        texts = [text.name for text in results.tests]
+        title = f"Translation of {join_names(texts)}" if texts else "Translation"
+        return title, results.headline()
     models = [model.name for model in inputs.models]
     title = f"Report on {join_names(models)}" if models else "phrasescore report"
     return title, " ".join(f"{_describe(model)}." for model in inputs.models)

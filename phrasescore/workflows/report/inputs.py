@@ -83,8 +83,6 @@ class ReportInputs:
     references: list[Sentences]
     models: list[NamedModel]
     experiment: ExperimentFolder | None
-    # The name of the text if its translations come from the experiment; otherwise "".
-    text_name: str
     files: ReportFiles
     only: Sequence[SectionName]  # the sections that the page includes; empty for all
     compute: Compute
@@ -134,10 +132,8 @@ def read_inputs(
         if is_stream(path):
             raise ArgumentError(f"a report can only read files, got {path!r}")
     experiment = None if files.experiment is None else read_experiment_folder(files.experiment)
-    text_name = ""
-    if experiment is not None and not (files.translations or files.references):
-        given, files = files, files.with_texts_of(experiment)
-        text_name = experiment.results.tests[0].name if files is not given else ""
+    if experiment is not None:
+        files = files.with_texts_of(experiment)
     names = [name for name, _ in files.translations]
     if len(set(names)) < len(names):
         raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
@@ -149,7 +145,7 @@ def read_inputs(
     if texts:
         check_aligned(texts)
     # The steps of an experiment have already checked its translations.
-    for text in translations if references and not text_name else ():
+    for text in translations if references and experiment is None else ():
         warn_of_lengths(text.path, text.num_words, references[0].num_words)
     systems = [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)]
     return ReportInputs(
@@ -158,7 +154,6 @@ def read_inputs(
         references,
         models,
         experiment,
-        text_name,
         files,
         only,
         compute,

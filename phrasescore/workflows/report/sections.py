@@ -74,17 +74,20 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     return missing
 
 
-def read_results(inputs: ReportInputs) -> list[systems.Results]:
-    """Return the results of the experiment, if there is one, and of the given translations."""
-    found = [] if inputs.experiment is None else [inputs.experiment.results]
-    if inputs.systems and inputs.references and not inputs.text_name:
-        text = inputs.source or inputs.references[0]
-        found.append(systems.text_results(inputs.comparison, os.path.basename(text.path)))
-    return found
+def read_results(inputs: ReportInputs) -> systems.Results | None:
+    """Return the results of the experiment or of the given translations, if there are any."""
+    if inputs.experiment is not None:
+        return inputs.experiment.results
+    if not (inputs.systems and inputs.references):
+        return None
+    text = inputs.source or inputs.references[0]
+    return systems.text_results(inputs.comparison, os.path.basename(text.path))
 
 
 def _make_results(inputs: ReportInputs) -> MadeSection:
-    return MadeSection(systems.results_section(read_results(inputs)))
+    results = read_results(inputs)
+    assert results is not None
+    return MadeSection(systems.results_section(results))
 
 
 def _make_differences(inputs: ReportInputs) -> MadeSection:

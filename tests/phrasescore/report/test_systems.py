@@ -43,7 +43,7 @@ def compare(*names: str) -> Comparison:
 
 
 def table_and_figure(results: Results) -> tuple[Table, Intervals | None]:
-    table, *figures = results_section([results]).blocks
+    table, *figures = results_section(results).blocks
     assert isinstance(table, Table)
     if not figures:
         return table, None
@@ -111,7 +111,7 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
         ("news", (1, None)),
         ("talks", (1, None)),
     ]
-    notes = results_section([found]).notes
+    notes = results_section(found).notes
     assert (notes[0], len(notes)) == ("one.", 3)
 
 
@@ -178,7 +178,7 @@ def test_no_p_value_is_of_the_text_of_tuning_even_if_it_is_the_only_one() -> Non
     table, figure = table_and_figure(found)
     assert table.columns == ("system", "BLEU", "length ratio")
     assert (table.strong, figure) == ((), None)
-    assert not any("p:" in note for note in results_section([found]).notes)
+    assert not any("p:" in note for note in results_section(found).notes)
     assert found.headline().startswith("+rnn is best on dev, with 62.00 BLEU, 2.00 more than base.")
 
 

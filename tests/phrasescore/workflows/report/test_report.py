@@ -108,6 +108,10 @@ def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     [
         ({"only": ["weights"]}, "--only: expected one of results, differences, "),
         ({"only": ["tuning"]}, "tuning needs --experiment"),
+        (
+            {"experiment": "exp", "references": ["ref"]},
+            "--experiment cannot be combined with --references and --translation: ",
+        ),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(
