@@ -58,7 +58,7 @@ def report(table: str | None, output: str, **given: Any) -> None:
     Models are compared with the phrase table TABLE; each --translation is compared with
     --references and with the others. A section whose input is missing is omitted, and the page
     says so. FOLDER contains index.html, which needs no other files and no
-    network access, and the data in report.json and data/*.tsv.
+    network access, and the data in report.json.
     """
     from phrasescore.workflows.report import make_report
 

@@ -177,8 +177,10 @@ def _number(value: float, digits: int, sign: str = "") -> str:
 
 def results_section(results: Results) -> Section:
     """Return the table of systems and their differences from the first one."""
-    blocks = filter(None, [_systems_table(results), _differences(results)])
-    return Section("results", "Results", "", tuple(blocks), tuple(_table_notes(results)))
+    differences = _differences(results)
+    figures = () if differences is None else (differences,)
+    blocks = (_systems_table(results), *figures)
+    return Section("results", "Results", "", blocks, tuple(_table_notes(results)))
 
 
 def text_results(comparison: Comparison, name: str) -> Results:

@@ -69,7 +69,7 @@ def make_report(
     command: str = "",
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
-    """Make a page with all sections that the inputs allow, and its data as JSON and TSV files.
+    """Make a page with all sections that the inputs allow, and its data as JSON.
 
     A section is left out if one of its inputs is missing; the page names the missing command-line
     option. Equal inputs give equal bytes except for the date, which the environment

@@ -43,8 +43,11 @@ REFUSED: dict[str, dict[str, object]] = {
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
     "combine": {"lists": "decoder"},
-    "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {
+    "evaluate": {
+        "hypotheses": "h",
+        "references": "r",
+        "metrics": "bleu",
+        "by_length": "source",
         "tokenize": "x",
         "paired": "x",
         "report_format": "x",
