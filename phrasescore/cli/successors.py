@@ -71,6 +71,19 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists",
     ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
     ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
+    ("report", "--lines"): "give a --source that has only these lines",
+    ("report", "--long"): "source phrases of 4 words or more count as long",
+    ("report", "--map-points"): "a map has at most 1,000 points",
+    ("report", "--points"): "the plot of scores has 2,000 random pairs",
+    ("report", "--seed"): "equal inputs always give equal reports",
+    ("report", "--sentences"): "five random sentences are shown",
+    ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
+    ("report", "--tuning-report"): "tune --report writes the same numbers as text",
+    ("evaluate", "--seed"): "the seed is sacrebleu's, 12345",
+    ("evaluate", "--trials"): "bootstrap takes 1000 and approximate 10000, as in sacrebleu",
+    ("evaluate", "--width"): "a group has ten lengths",
+    ("experiment", "--resume"): "the same command continues a run that was stopped",
+    ("serve", "--allow-origin"): "let a proxy in front add the headers for CORS",
 }
 
 

@@ -8,31 +8,29 @@ import os
 import platform
 import shutil
 import warnings
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moses_integration.moses_ini import MosesIni
-from phrasescore.arguments import PRECISIONS, StrPath
+from phrasescore.arguments import METRICS, PRECISIONS, StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
-from phrasescore.evaluation.plugin_metric import OURS
 from phrasescore.features import (
     FEATURE_NAMES,
-    FEATURES,
     NOT_OF_PHRASES,
     OF_SHORTLISTS,
     load_feature,
 )
+from phrasescore.features.packages import find_classes
 from phrasescore.io.journal import read_journal
 from phrasescore.io.text_table import text_table
-from phrasescore.plugins import PluginKind, find_plugins
 from phrasescore.progress import format_duration
 from phrasescore.settings.toml_file import read_toml
 from phrasescore.version import __version__
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecords
-from tuning.settings import METRICS
+from tuning.settings import METRICS as TUNING_METRICS
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
@@ -211,25 +209,22 @@ def _features() -> Iterator[tuple[str, str]]:
         only = " Only for lists." if name in NOT_OF_PHRASES else ""
         needs = " Needs --model." if name in OF_SHORTLISTS else ""
         yield f"feature {name}", f"{_about(load_feature(name))}{only}{needs}"
-    yield from _from_packages("feature", FEATURES)
+    for found in find_classes():  # which are imported
+        try:
+            made = found.load()
+        except PluginError as error:
+            yield f"refused feature {found.name}", f"{found.package}: {error.problem}"
+            continue
+        only = "" if getattr(made, "not_of_phrases", None) is None else " Only for lists."
+        yield f"feature {found.name}", f"{_about(made)}{only} ({found.package})"
 
 
 def _metrics() -> Iterator[tuple[str, str]]:
-    for name in OURS:
-        yield f"metric {name}", _METRICS[name] + ("" if name in METRICS else " Not for tune.")
-    yield from _from_packages("metric", OURS)
-
-
-def _from_packages(kind: PluginKind, ours: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Yield the classes of other packages, which are imported, and why others cannot be used."""
-    for plugin in find_plugins(kind, ours):
-        try:
-            made = plugin.load()
-        except PluginError as error:
-            yield f"refused {kind} {plugin.name}", f"{plugin.package}: {error.problem}"
-            continue
-        only = "" if getattr(made, "not_of_phrases", None) is None else " Only for lists."
-        yield f"{kind} {plugin.name}", f"{_about(made)}{only} ({plugin.package})"
+    for name in METRICS:
+        yield (
+            f"metric {name}",
+            _METRICS[name] + ("" if name in TUNING_METRICS else " Not for tune."),
+        )
 
 
 def _about(made: object) -> str:

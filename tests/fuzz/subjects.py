@@ -142,11 +142,8 @@ def _subjects() -> Iterable[Subject]:
     ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
     yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
-    report = (
-        "report nbest --source source --references references --tuning-report report.json "
-        "--experiment made.experiment --only results --only tuning --only steps -o out"
-    )
-    shown = ("nbest", "references", "report.json", "made.experiment")
+    report = "report --experiment made.experiment --only results --only tuning --only steps -o out"
+    shown = ("made.experiment",)
     yield Subject("report", report, shown, None, ("out/",))
     table = (
         "report table --model rnn --translation a=references --source source "

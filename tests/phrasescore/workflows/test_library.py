@@ -39,7 +39,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
     "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
+    | {"tokenize": "x", "paired": "x", "report_format": "x"},
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
@@ -143,7 +143,7 @@ def test_torch_has_the_callers_threads_again(
     [
         ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
         ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
-        ("models", lambda: phrasescore.make_report(["nbest"], "out", models="model")),
+        ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
             lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),
