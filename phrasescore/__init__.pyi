@@ -16,7 +16,6 @@ from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Selecting as Selecting
-from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
 from phrasescore.settings.scoring import Rescoring as Rescoring

@@ -84,6 +84,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
     ("serve", "--allow-origin"): "let a proxy in front add the headers for CORS",
+    ("rerank", "--source"): "no metric of --mbr-metric reads the source",
 }
 
 

@@ -1,7 +1,10 @@
 """Settings of a server: where it listens, and its limits."""
 
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option
 
 
@@ -22,3 +25,17 @@ class Serving(Settings, heading="Server"):
     max_wait: float = option(
         60.0, "Longest time that a request may take, in seconds.", gt=0, le=86_400
     )
+    allow_origin: Sequence[str] = option(
+        (),
+        "Let pages of this origin, such as http://localhost:3000, use the server (CORS); * for the "
+        "pages of all origins. Repeatable.",
+        metavar="ORIGIN",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for origin in self.allow_origin:
+            # As browsers send it: a path, or capitals, would never match.
+            if re.fullmatch(r"\*|[a-z][a-z0-9+.-]*://[^/?#\sA-Z]+", origin) is None:
+                problem = "expected an origin, such as http://localhost:3000, or *"
+                raise ArgumentError(f"--allow-origin: {problem}; got {origin!r}")

@@ -2,8 +2,12 @@
 
 import asyncio
 import base64
+import gzip
 import hashlib
+import io
 import logging
+import re
+import zlib
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib import resources
@@ -13,23 +17,26 @@ from xmlrpc.client import Fault
 import msgspec
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.serving import Serving
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
-from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES
+from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.text import SystemSentence
 from phrasescore.workflows.translation.translate import SystemTranslation
 
 _logger = logging.getLogger(__name__)
 
-_MOST_BYTES = 1 << 20  # of a request's body
+_MOST_BYTES = 1 << 20  # of a request's body, also when it is decompressed
 _MOST_SENTENCES = 100  # of a request
 _MOST_CHARACTERS = 200  # of the reason for a refusal
 _MOST_WAITING = 1000  # sentences of all requests that are not translated yet
@@ -64,6 +71,13 @@ class TranslationServer:
         self._collector, self._settings, self._name = collector, settings, name
         self._page, self._headers = _render_page(name)
         self._num_waiting = 0
+        middleware = [Middleware(_in_origin_form)]
+        if settings.allow_origin:
+            origins, methods = settings.allow_origin, ["GET", "POST"]
+            cors = Middleware(
+                CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"]
+            )
+            middleware.append(cors)
         self.application = Starlette(
             routes=[
                 Route("/", self._show_page),
@@ -71,6 +85,7 @@ class TranslationServer:
                 Route("/translate", self._answer_json, methods=["POST"]),
                 Route("/RPC2", self._answer_xml, methods=["POST"]),
             ],
+            middleware=middleware,
             exception_handlers={HTTPException: _to_json},
         )
 
@@ -91,9 +106,9 @@ class TranslationServer:
         try:
             return await self._within_limits(request, self._translate_xml)
         except HTTPException as error:
-            return _xml(_to_fault(error))
+            return _xml([_to_fault(error)])
         except Fault as error:
-            return _xml(error)
+            return _xml([error])
 
     async def _within_limits(
         self, request: Request, answer: Callable[[Request, bytes], Any]
@@ -134,17 +149,31 @@ class TranslationServer:
         return _json({"translations": [_fields(each, explain=given.explain) for each in found]})
 
     async def _translate_xml(self, request: Request, body: bytes) -> Response:
-        call = xml_rpc.parse_call(body)
-        explain = call.align or call.nbest > 0
-        tasks = [(call.text, SystemTask(0, _NOTHING, call.nbest, explain=explain))]
-        (found,) = await self._translate(request, tasks, tokenized=True)
-        return _xml(xml_rpc.answer_of(call, found))
+        calls, is_multicall = xml_rpc.parse_calls(body)
+        tasks = [
+            (call.text, SystemTask(0, _NOTHING, call.nbest, explain=call.align or call.nbest > 0))
+            for call in calls
+            if isinstance(call, TranslateCall)
+        ]
+        # A sentence that is refused fails its own call only.
+        found = iter(await self._translate(request, tasks, tokenized=True, return_exceptions=True))
+        answers = [
+            _answer(call, next(found)) if isinstance(call, TranslateCall) else call
+            for call in calls
+        ]
+        return _xml(answers, is_multicall=is_multicall)
 
     async def _translate(
-        self, request: Request, tasks: Sequence[tuple[str, SystemTask]], *, tokenized: bool
-    ) -> list[SystemTranslation]:
+        self,
+        request: Request,
+        tasks: Sequence[tuple[str, SystemTask]],
+        *,
+        tokenized: bool,
+        return_exceptions: bool = False,
+    ) -> list[Any]:
         """Return the translations of texts in order, unless the client goes away.
 
+        :param return_exceptions: whether to return the exceptions of sentences in their places.
         :raises DataError: if a sentence is refused.
         """
         if len(tasks) > _MOST_SENTENCES:
@@ -159,7 +188,8 @@ class TranslationServer:
             *(
                 asyncio.wrap_future(self._collector.submit(text, task, tokenized=tokenized))
                 for text, task in tasks
-            )
+            ),
+            return_exceptions=return_exceptions,
         )
         answers.add_done_callback(_ignore)
         both: list[asyncio.Future[Any]] = [gone, answers]
@@ -208,6 +238,19 @@ def _ignore(future: "asyncio.Future[Any]") -> None:
         future.exception()
 
 
+def _in_origin_form(application: ASGIApp) -> ASGIApp:
+    """Return the application for targets in absolute form, too, which servers have to accept.
+
+    See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
+    """
+
+    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+        path = re.sub("(?i)^https?://[^/]*", "", scope["path"]) or "/"
+        await application({**scope, "path": path}, receive, send)
+
+    return answer
+
+
 async def _read_body(request: Request) -> bytes:
     """Return the body; what exceeds the limit is discarded, so that the client gets the answer."""
     parts, size = [], 0
@@ -219,9 +262,27 @@ async def _read_body(request: Request) -> bytes:
             break
     if size > _MOST_BYTES:
         raise HTTPException(413, f"expected a request of at most {_MOST_BYTES:,} bytes")
-    if request.headers.get("Content-Encoding", "identity") != "identity":
-        raise HTTPException(415, "expected a request without Content-Encoding")
-    return b"".join(parts)
+    body = b"".join(parts)
+    coding = ", ".join(request.headers.getlist("Content-Encoding"))
+    match coding.lower():
+        case "" | "identity":
+            return body
+        case "gzip" | "x-gzip":
+            return _gunzip(body)
+    problem = f"expected no Content-Encoding, or gzip; found {coding[:_MOST_CHARACTERS]!r}"
+    raise HTTPException(415, problem, {"Accept-Encoding": "gzip"})
+
+
+def _gunzip(body: bytes) -> bytes:
+    """Return the text of a compressed body; no more than the limit is ever decompressed."""
+    try:
+        text = gzip.GzipFile(fileobj=io.BytesIO(body)).read(_MOST_BYTES + 1)
+    except (EOFError, OSError, zlib.error) as error:
+        raise HTTPException(400, f"expected a body in gzip: {error}") from error
+    if len(text) > _MOST_BYTES:
+        problem = f"expected a request of at most {_MOST_BYTES:,} bytes when it is decompressed"
+        raise HTTPException(413, problem)
+    return text
 
 
 async def _wait_until_gone(request: Request) -> None:
@@ -250,6 +311,13 @@ def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
+def _answer(call: TranslateCall, found: SystemTranslation | Exception) -> Any:
+    """Return the answer to a call of XML-RPC, or the fault if its sentence failed."""
+    if isinstance(found, Exception):
+        return _to_fault(_refusal(found))
+    return xml_rpc.answer_of(call, found)
+
+
 def _refusal(error: Exception) -> HTTPException:
     """Return what a client is told about an exception."""
     if isinstance(error, PhrasescoreError):
@@ -264,8 +332,9 @@ def _to_fault(error: HTTPException) -> Fault:
     return Fault(_FAULTS.get(error.status_code, xml_rpc.LIMIT_EXCEEDED), error.detail)
 
 
-def _xml(answer: Any) -> Response:
-    return Response(xml_rpc.format_answer(answer), media_type="text/xml")
+def _xml(answers: Sequence[Any], *, is_multicall: bool = False) -> Response:
+    body = xml_rpc.format_answers(answers, is_multicall=is_multicall)
+    return Response(body, media_type="text/xml")
 
 
 def _to_json(_: Request, error: Exception) -> Response:

@@ -1,11 +1,13 @@
-"""Moses' XML-RPC: the call ``translate`` of mosesserver, and its answer.
+"""Moses' XML-RPC: the calls that mosesserver takes, and its answers.
 
-See moses/server/TranslationRequest.cpp. Parameters that select other weights or models are refused,
-and reports that phrasescore lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
+See moses/server/TranslationRequest.cpp, and src/system_method.c in xmlrpc-c for the methods of the
+system. Parameters that select other weights or models are refused, and reports that phrasescore
+lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
 """
 
 import re
 import xmlrpc.client
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 from xml.parsers import expat
 from xmlrpc.client import Fault
@@ -16,7 +18,7 @@ from phrasescore.workflows.translation.translate import SystemTranslation
 
 # The codes of faults in xmlrpc-c, on which mosesserver is built.
 INTERNAL, WRONG_TYPE, NOT_XML_RPC, TIMEOUT = -500, -501, -503, -505
-NO_SUCH_METHOD, LIMIT_EXCEEDED = -506, -509
+NO_SUCH_METHOD, REFUSED, LIMIT_EXCEEDED = -506, -507, -509
 
 MOST_HYPOTHESES = 1000  # of a sentence
 
@@ -28,6 +30,23 @@ _SWITCHES = (
 )  # fmt: skip
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
+_TYPES: dict[str, type] = {"array": list, "string": str, "struct": dict}
+# The types of each method's answer and of its parameters, and what it does.
+_METHODS = {
+    "system.listMethods": (["array"], "Return the names of all methods."),
+    "system.methodExist": (["boolean", "string"], "Return whether there is a method of this name."),
+    "system.methodHelp": (["string", "string"], "Return what the method of this name does."),
+    "system.methodSignature": (
+        ["array", "string"],
+        "Return the types of the answer and of the parameters of the method of this name.",
+    ),
+    "system.multicall": (
+        ["array", "array"],
+        "Make calls: structs of methodName and params. Return their answers, each in an array.",
+    ),
+    "translate": (["struct", "struct"], "Translate text, a sentence of the system's words."),
+}
+
 
 class TranslateCall(NamedTuple):
     """The parameters of a call of ``translate``."""
@@ -38,11 +57,24 @@ class TranslateCall(NamedTuple):
     breakdown: bool  # whether features are requested
 
 
-def parse_call(body: bytes) -> TranslateCall:
-    """Return the call of a request.
+# A call of ``translate``, the answer to another call, or the fault of a call in a multicall.
+Call = TranslateCall | Fault | bool | str | list[Any]
+
+
+def parse_calls(body: bytes) -> tuple[list[Call], bool]:
+    """Return the calls of a request, and whether it is a ``system.multicall``.
 
     :raises Fault: if the request is malformed.
     """
+    method, params = _parse(body)
+    if method != "system.multicall":
+        return [_read_call(method, params)], False
+    _check(method, params)
+    return [_inner_call(each) for each in params[0]], True
+
+
+def _parse(body: bytes) -> tuple[Any, Sequence[Any]]:
+    """Return the name of the method, and the parameters."""
     try:
         # Entities can only be declared in a document type, and can make a short text very long.
         parser = expat.ParserCreate()
@@ -52,16 +84,54 @@ def parse_call(body: bytes) -> TranslateCall:
     except Exception as error:  # xmlrpc.client raises many kinds for malformed values
         problem = f"expected a call in XML-RPC: {error or type(error).__name__}"
         raise Fault(NOT_XML_RPC, problem) from error
-    if method != "translate":
-        problem = f"expected the method translate; found {str(method)[:60]!r}"
-        raise Fault(NO_SUCH_METHOD, problem)
-    if len(params) != 1 or not isinstance(params[0], dict):
-        raise Fault(WRONG_TYPE, "translate: expected one parameter, of the type struct")
-    return _translate_call(params[0])
+    return method, params
 
 
 def _refuse_doctype(*_: object) -> None:
     raise ValueError("found a document type")
+
+
+def _inner_call(given: Any) -> Call:
+    """Return a call in a multicall; what is wrong with it affects no other call."""
+    try:
+        if not isinstance(given, dict) or not isinstance(given.get("params"), list):
+            problem = "system.multicall: expected structs with methodName, and params, an array"
+            raise Fault(WRONG_TYPE, problem)
+        method = given.get("methodName")
+        if method == "system.multicall":
+            raise Fault(REFUSED, "system.multicall: expected calls of other methods")
+        return _read_call(method, given["params"])
+    except Fault as fault:
+        return fault
+
+
+def _read_call(method: Any, params: Sequence[Any]) -> Call:
+    _check(method, params)
+    match method:
+        case "translate":
+            return _translate_call(params[0])
+        case "system.listMethods":
+            return list(_METHODS)
+        case "system.methodExist":
+            return params[0] in _METHODS
+    _check_name(params[0])
+    signature, about = _METHODS[params[0]]
+    return about if method == "system.methodHelp" else [signature]
+
+
+def _check_name(method: Any) -> None:
+    if not isinstance(method, str) or method not in _METHODS:
+        problem = f"expected a method among {', '.join(_METHODS)}; found {str(method)[:60]!r}"
+        raise Fault(NO_SUCH_METHOD, problem)
+
+
+def _check(method: Any, params: Sequence[Any]) -> None:
+    """Check the name of a method, and the number and the types of its parameters."""
+    _check_name(method)
+    _, *names = _METHODS[method][0]
+    if [type(each) for each in params] != [_TYPES[name] for name in names]:
+        wanted = f"one parameter, of the type {names[0]}" if names else "no parameters"
+        raise Fault(WRONG_TYPE, f"{method}: expected {wanted}")
 
 
 def _translate_call(given: dict[str, Any]) -> TranslateCall:
@@ -139,8 +209,18 @@ def _hypothesis(
     return answer
 
 
-def format_answer(answer: Any) -> bytes:
-    """Return the response with the answer to a call, a value or a fault."""
-    params = answer if isinstance(answer, Fault) else (answer,)
+def format_answers(answers: Sequence[Any], *, is_multicall: bool) -> bytes:
+    """Return the response with the answer to a call, or with those to the calls of a multicall.
+
+    :param answers: values, or faults.
+    """
+    value = [_inner_answer(each) for each in answers] if is_multicall else answers[0]
+    params = value if isinstance(value, Fault) else (value,)
     text = xmlrpc.client.dumps(params, methodresponse=True, encoding="utf-8")
     return _NOT_IN_XML.sub("\ufffd", text).encode()
+
+
+def _inner_answer(answer: Any) -> Any:
+    if isinstance(answer, Fault):
+        return {"faultCode": answer.faultCode, "faultString": answer.faultString}
+    return [answer]

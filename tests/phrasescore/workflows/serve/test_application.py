@@ -1,7 +1,9 @@
 """The limits of a server, where a double decides when sentences are translated."""
 
 import asyncio
+import gzip
 import json
+import tracemalloc
 import xmlrpc.client
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -15,7 +17,7 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.settings.serving import Serving
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
-from phrasescore.workflows.serve.xml_rpc import parse_call
+from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.translate import SystemTranslation
 from tests.phrasescore.workflows.serve.server import ask_application
@@ -73,10 +75,118 @@ def test_a_request_may_arrive_in_parts() -> None:
     assert answer_of(make(Collector(upper)), ONE[:5], ONE[5:]) == (200, expected)
 
 
-def test_a_compressed_request_is_refused() -> None:
-    found, answer = answer_of(make(Collector(upper)), ONE, content_encoding="gzip")
-    assert (found, answer["error"]) == (415, "expected a request without Content-Encoding")
-    assert answer_of(make(Collector(upper)), ONE, content_encoding="identity")[0] == 200
+LIMIT = 1 << 20  # of a body
+PACKED = gzip.compress(ONE)
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "GZIP"])
+@pytest.mark.parametrize(
+    "body", [PACKED, gzip.compress(ONE[:5]) + gzip.compress(ONE[5:])], ids=["whole", "two members"]
+)
+def test_a_compressed_request_is_decompressed(coding: str, body: bytes) -> None:
+    status, answer = answer_of(make(Collector(upper)), body[:9], body[9:], content_encoding=coding)
+    assert (status, answer["translations"][0]["text"]) == (200, "LA")
+
+
+def test_moses_calls_may_be_compressed() -> None:
+    body = gzip.compress(xmlrpc.client.dumps(({"text": "la"},), "translate").encode())
+    asked = ask_application(make(Collector(upper)), "/RPC2", body, content_encoding="gzip")
+    assert xmlrpc.client.loads(asyncio.run(asked)[2])[0] == ({"text": "LA"},)
+
+
+def test_a_body_that_is_as_long_as_the_limit_is_read() -> None:
+    body = gzip.compress(ONE.ljust(LIMIT))
+    assert answer_of(make(Collector(upper)), body, content_encoding="gzip")[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "status", "problem"),
+    [
+        ("gzip", ONE, 400, "expected a body in gzip: Not a gzipped file"),
+        ("gzip", PACKED[:-4], 400, "expected a body in gzip: Compressed file ended"),
+        ("gzip", PACKED + b"more", 400, "expected a body in gzip: Not a gzipped file"),
+        ("gzip", b"", 400, "expected a JSON object"),
+        ("gzip", gzip.compress(ONE.ljust(LIMIT + 1)), 413, "1,048,576 bytes when it is decompr"),
+        ("br", ONE, 415, "expected no Content-Encoding, or gzip; found 'br'"),
+        ("gzip, gzip", gzip.compress(PACKED), 415, "or gzip; found 'gzip, gzip'"),
+        ("zstd" * 999, ONE, 415, "found 'zstdzstd"),
+    ],
+    ids=["plain", "cut", "longer", "empty", "too long", "br", "twice", "long name"],
+)
+def test_what_cannot_be_decompressed_is_refused(
+    coding: str, body: bytes, status: int, problem: str
+) -> None:
+    found, answer = answer_of(make(Collector(upper)), body, content_encoding=coding)
+    assert (found, problem in answer["error"]) == (status, True), answer
+    assert len(answer["error"]) < 300
+
+
+def test_no_more_than_the_limit_is_ever_decompressed() -> None:
+    bomb = gzip.compress(bytes(200 * LIMIT))  # a thousand times as long as this
+    server = make(Collector(upper))
+    tracemalloc.start()
+    try:
+        assert answer_of(server, bomb, content_encoding="gzip")[0] == 413
+        assert tracemalloc.get_traced_memory()[1] < 20 * LIMIT
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("target", "status"),
+    [
+        ("http://host/translate", 200),
+        ("HTTPS://host:8080/translate", 200),
+        ("http://[::1]:8080/translate", 200),
+        ("http://[host/translate", 200),  # whatever the host is
+        ("http://host", 405),  # the page, which is got
+        ("http://host/", 405),
+        ("http://host/translate/http://host/translate", 404),
+        ("translate", 404),
+    ],
+)
+def test_the_target_of_a_request_may_be_absolute(target: str, status: int) -> None:
+    assert asyncio.run(ask_application(make(Collector(upper)), target, ONE))[0] == status
+
+
+PREFLIGHT = {"access_control_request_method": "POST", "access_control_request_headers": "X-A"}
+
+
+@pytest.mark.parametrize("path", ["/translate", "/RPC2"])
+@pytest.mark.parametrize("allowed", ["http://a.org:3000", "*"])
+def test_a_page_of_an_allowed_origin_may_ask(path: str, allowed: str) -> None:
+    server = make(Collector(upper), allow_origin=["https://b.org", allowed])
+    origin = {"origin": "http://a.org:3000"}
+    preflight = ask_application(server, path, method="OPTIONS", **origin, **PREFLIGHT)
+    status, headers, _ = asyncio.run(preflight)
+    expected = allowed if allowed == "*" else origin["origin"]
+    assert (status, headers[b"access-control-allow-origin"].decode()) == (200, expected)
+    assert b"POST" in headers[b"access-control-allow-methods"]
+    assert headers[b"access-control-allow-headers"] == b"X-A"
+    # The answers, also those that are refusals.
+    for body in (ONE, b"nothing"):
+        _, headers, _ = asyncio.run(ask_application(server, path, body, **origin))
+        assert headers[b"access-control-allow-origin"].decode() == expected
+
+
+@pytest.mark.parametrize("allowed", [[], ["http://b.org"]])
+def test_a_page_of_another_origin_may_not_ask(allowed: list[str]) -> None:
+    server = make(Collector(upper), allow_origin=allowed)
+    origin = {"origin": "http://a.org:3000"}
+    preflight = ask_application(server, "/translate", method="OPTIONS", **origin, **PREFLIGHT)
+    status, headers, _ = asyncio.run(preflight)
+    assert (status, b"access-control-allow-origin" in headers) == (400 if allowed else 405, False)
+    _, headers, _ = asyncio.run(ask_application(server, "/translate", ONE, **origin))
+    assert b"access-control-allow-origin" not in headers
+
+
+@pytest.mark.parametrize(
+    "origin", ["localhost:3000", "http://a.org/", "http://a.org/page", "http://A.org", "", "**"]
+)
+def test_what_is_no_origin_is_refused(origin: str) -> None:
+    problem = "--allow-origin: expected an origin, such as http://localhost:3000, or "
+    with pytest.raises(ArgumentError, match=problem):
+        Serving(allow_origin=[origin])
 
 
 # See check() in moses/server/TranslationRequest.cpp and Scan<bool> in moses/Util.cpp; numbers are
@@ -93,7 +203,8 @@ def test_a_switch_of_moses_is_a_boolean_a_number_or_a_word(
     name: str, value: object, is_on: bool
 ) -> None:
     body = xmlrpc.client.dumps(({"text": "la", name: value},), "translate").encode()
-    found = parse_call(body)
+    ((found,), _) = parse_calls(body)
+    assert isinstance(found, TranslateCall)
     assert is_on in (found.align, found.breakdown)
     assert (found.align, found.breakdown).count(True) == int(is_on)
 
@@ -110,6 +221,90 @@ def test_another_value_of_a_switch_is_a_fault_that_names_it(name: str, value: ob
     with pytest.raises(xmlrpc.client.Fault, match=f"translate: {name}: expected true or") as caught:
         call(make(Collector(upper)), "translate", {"text": "la", name: value})
     assert caught.value.faultCode == -501
+
+
+METHODS = [
+    *("system.listMethods", "system.methodExist", "system.methodHelp", "system.methodSignature"),
+    *("system.multicall", "translate"),
+]
+
+
+def test_methods_of_the_system_describe_all_methods() -> None:
+    server = make(Collector(upper))
+    assert call(server, "system.listMethods") == METHODS
+    for name in METHODS:
+        assert call(server, "system.methodExist", name) is True
+        assert call(server, "system.methodHelp", name).endswith(".")
+        ((_, *parameters),) = call(server, "system.methodSignature", name)
+        assert len(parameters) == (name != "system.listMethods")
+    assert call(server, "system.methodExist", "updater") is False
+    # As mosesserver, whose signature is S:S.
+    assert call(server, "system.methodSignature", "translate") == [["struct", "struct"]]
+
+
+@pytest.mark.parametrize(
+    ("method", "params", "code", "problem"),
+    [
+        ("system.listMethods", ("la",), -501, "system.listMethods: expected no parameters"),
+        ("system.methodHelp", (), -501, "expected one parameter, of the type string"),
+        ("system.methodHelp", ("updater",), -506, "found 'updater'"),
+        ("system.methodSignature", ("a", "b"), -501, "expected one parameter, of the type string"),
+        ("system.multicall", ({},), -501, "expected one parameter, of the type array"),
+        ("system.shutdown", ("now",), -506, "found 'system.shutdown'"),
+    ],
+)
+def test_wrong_calls_of_the_system_are_faults(
+    method: str, params: tuple[Any, ...], code: int, problem: str
+) -> None:
+    with pytest.raises(xmlrpc.client.Fault, match=problem) as caught:
+        call(make(Collector(upper)), method, *params)
+    assert caught.value.faultCode == code
+
+
+def test_each_call_in_a_multicall_has_its_own_answer() -> None:
+    def answer(text: str, answer: "Future[SystemTranslation]") -> None:
+        if text == "wrong":
+            answer.set_exception(DataError("text", 1, "wrong"))
+        else:
+            upper(text, answer)
+
+    calls: list[Any] = [
+        {"methodName": "translate", "params": [{"text": "la"}]},
+        {"methodName": "translate", "params": [{"text": "wrong"}]},
+        {"methodName": "system.methodExist", "params": ["translate"]},
+        {"methodName": "translate", "params": [{"text": "la", "align": 2}]},
+        {"methodName": "translate", "params": [{"text": "maison"}]},
+        {"methodName": "updater", "params": [{}]},
+        {"methodName": ["translate"], "params": []},
+        {"methodName": "translate"},
+        {"params": []},
+        "translate",
+        {"methodName": "system.multicall", "params": [[]]},
+    ]
+    found = call(make(Collector(answer)), "system.multicall", calls)
+    assert [each for each in found if isinstance(each, list)] == [
+        [{"text": "LA"}],
+        [True],
+        [{"text": "MAISON"}],
+    ]
+    places = {at: each["faultCode"] for at, each in enumerate(found) if isinstance(each, dict)}
+    codes = {1: -501, 3: -501, 5: -506, 6: -506, 7: -501, 8: -506, 9: -501, 10: -507}
+    assert places == codes
+    assert found[1] == {"faultCode": -501, "faultString": "text:1: wrong"}
+    assert "translate: align: expected true or false" in found[3]["faultString"]
+    assert call(make(Collector(answer)), "system.multicall", []) == []
+
+
+def test_a_multicall_has_the_limits_of_a_request() -> None:
+    calls = [{"methodName": "translate", "params": [{"text": "la"}]}] * 101
+    with pytest.raises(xmlrpc.client.Fault, match="at most 100 sentences, found 101") as caught:
+        call(make(Collector(upper)), "system.multicall", calls)
+    assert caught.value.faultCode == -509
+    collector = Collector(silent)
+    with pytest.raises(xmlrpc.client.Fault, match="there is no translation within") as caught:
+        call(make(collector, max_wait=0.05), "system.multicall", calls[:100])
+    assert caught.value.faultCode == -505
+    assert [each.cancelled() for each in collector.submitted] == [True] * 100
 
 
 def test_what_takes_too_long_is_told_and_dropped() -> None:

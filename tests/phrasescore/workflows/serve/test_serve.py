@@ -128,8 +128,9 @@ def test_moses_lists_have_scores(server: Server) -> None:
 
 @pytest.fixture(scope="module")
 def plain(folder: Path) -> Iterator[Server]:
-    """A system without features of lists."""
-    with serving(folder, "plain.toml", "--workers", "1") as running:
+    """A system without features of lists, and pages of another origin that may use it."""
+    options = ("--workers", "1", "--allow-origin", "http://a.org", "--allow-origin", "http://b.org")
+    with serving(folder, "plain.toml", *options) as running:
         yield running
         assert "Traceback" not in running.log
 
@@ -146,6 +147,40 @@ def test_unknown_words_are_part_of_an_explained_score(plain: Server) -> None:
     (best, *_) = plain.call(text="la xyz", nbest=2, **{"add-score-breakdown": 1})["nbest"]
     assert set(best["scores"]) == set(VALUES)
     assert "UnknownWordPenalty" not in best["fvals"]
+
+
+def test_python_clients_of_moses_may_send_many_sentences(
+    server: Server, translated: list[tuple[str, float]]
+) -> None:
+    class Packing(xmlrpc.client.Transport):
+        encode_threshold = 0  # compress every request
+
+    with xmlrpc.client.ServerProxy(f"{server.url}RPC2", transport=Packing()) as proxy:
+        assert "translate" in str(proxy.system.listMethods())
+        batch = xmlrpc.client.MultiCall(proxy)
+        for text in SENTENCES:
+            batch.translate({"text": text, "align": 1})
+        answers: Any = batch()
+        found = list(answers)
+    assert [each["text"] for each in found] == [text for text, _ in translated]
+    assert all("align" in each for each in found)
+
+
+def test_requests_as_through_a_proxy_are_answered(server: Server) -> None:
+    body = json.dumps({"text": "la maison"}).encode()
+    answer = ask(server, head_of("http://any.org/translate", len(body)) + body, True)
+    assert answer.startswith(b"HTTP/1.1 200 OK")
+    assert json.loads(answer.partition(b"\r\n\r\n")[2])["translations"]
+
+
+def test_the_origins_of_pages_that_may_ask_are_an_option(plain: Server, server: Server) -> None:
+    head = head_of("/translate", 0).replace(b"POST", b"OPTIONS").removesuffix(b"\r\n")
+    for origin in (b"http://a.org", b"http://b.org"):
+        fields = b"Origin: %b\r\nAccess-Control-Request-Method: POST\r\n\r\n" % origin
+        answer = ask(plain, head + fields, True)
+        assert answer.startswith(b"HTTP/1.1 200 OK")
+        assert b"access-control-allow-origin: %b\r\n" % origin in answer
+        assert ask(server, head + fields, True).startswith(b"HTTP/1.1 405 ")
 
 
 def test_concurrent_clients_get_their_own_answers(
@@ -219,7 +254,11 @@ FAULTS: list[tuple[Any, int, str]] = [
     (BOMB.encode("utf-16"), -503, "found a document type"),
     (CALL.replace("<int>2", "<int>two"), -503, "expected a call in XML-RPC: "),
     (CALL.replace("<int>2</int>", "<int>" + "2" * 5000 + "</int>"), -503, "expected a call"),
-    (CALL.replace("translate", "updater"), -506, "expected the method translate; found 'updater'"),
+    (
+        CALL.replace("translate", "updater"),
+        -506,
+        "methodSignature, system.multicall, translate; fou",
+    ),
     (CALL.replace(">nbest<", ">weights<"), -501, "translate: weights is not supported"),
     (CALL.replace(">text<", ">test<"), -503, "translate: expected a member text in the struct"),
     (CALL.replace("<int>2", "<int>-2"), -501, "translate: nbest: expected a whole number"),
