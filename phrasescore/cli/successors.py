@@ -15,6 +15,7 @@ VERBS: Mapping[str, str] = {
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
 OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("evaluate", "--plot"): "report --translation draws these groups of sentences",
     ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
