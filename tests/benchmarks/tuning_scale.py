@@ -25,9 +25,8 @@ from tests.benchmarks.tuning import (
     MADE_UP_SIZE,
     Clock,
     Extracted,
-    read_extracted,
-    read_start,
 )
+from tests.extracted_lists import read_extracted, read_start
 from tests.random_pools import random_pool
 from tuning.methods import load_method
 from tuning.metrics import CorpusBleu
