@@ -12,8 +12,8 @@ from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.building import Building as Building
+from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
-from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
