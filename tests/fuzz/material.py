@@ -144,7 +144,6 @@ def make_material(folder: Path) -> None:
     words = list(zip(french, english, strict=False))
     _write(folder / "f2e", [b"%b %b 0.25" % pair for pair in words])
     _write(folder / "e2f", [b"%b %b 0.25" % pair[::-1] for pair in words])
-    _write(folder / "phrases", sorted({_fields(line)[0] for line in pairs})[::3])
     (folder / "moses.ini").write_text(_INI)
     (folder / "experiment.toml").write_text(_EXPERIMENT)
     preset = (REPOSITORY / "phrasescore" / "settings" / "presets" / "small.toml").read_text()
