@@ -140,8 +140,8 @@ def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
 def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
     """Append scores, given as natural logarithms, to a valid line; all other bytes are unchanged.
 
-    >>> add_scores(b"la maison ||| the house ||| 0.5 1 ||| 0-0 1-1", [math.log(0.25)])
-    b'la maison ||| the house ||| 0.5 1 0.25 ||| 0-0 1-1'
+    >>> add_scores(b"the house ||| la maison ||| 0.5 1 ||| 0-0 1-1", [math.log(0.25)])
+    b'the house ||| la maison ||| 0.5 1 0.25 ||| 0-0 1-1'
     """
     _, end = score_span(raw)
     return b" ".join((raw[:end], *map(format_probability, log_values))) + raw[end:]
@@ -163,7 +163,7 @@ def joint_count(raw: bytes) -> float:
     missing or not a number from 0 to 10^15 is replaced by 1. (No corpus is larger, and a sum of
     counts such as 1e308 would be infinite.)
 
-    >>> joint_count(b"la maison ||| the house ||| 0.5 ||| 0-0 1-1 ||| 7 9 4 ||| |||")
+    >>> joint_count(b"the house ||| la maison ||| 0.5 ||| 0-0 1-1 ||| 7 9 4 ||| |||")
     4.0
     """
     try:

@@ -16,7 +16,11 @@ from phrasescore.settings.estimation import Estimating
 _logger = logging.getLogger(__name__)
 
 
-@options.verb("Build a phrase-based system from parallel text", "build train.en train.fr -o system")
+@options.verb(
+    "Build a phrase-based system from parallel text",
+    "build train.en train.fr -o system",
+    main="-o --tokenize --truecase --lm --lm-text --workers --resume",
+)
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @heading("Output")

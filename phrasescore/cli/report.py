@@ -14,7 +14,9 @@ _logger = logging.getLogger(__name__)
 
 
 @options.verb(
-    "Make a page about networks and translations", "report phrase-table.gz --model model -o page"
+    "Make a page about networks and translations",
+    "report phrase-table.gz --model model -o page",
+    main="--model --source --references --translation --experiment -o",
 )
 @options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
 @heading("Input")

@@ -20,6 +20,7 @@ _logger = logging.getLogger(__name__)
 @options.verb(
     "Measure BLEU and other metrics, and compare systems",
     "evaluate baseline.fr translations.fr --references test.fr --paired approximate",
+    main="--references --metric --paired --nbest --source -o --format",
 )
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
@@ -32,7 +33,6 @@ _logger = logging.getLogger(__name__)
 @options.file("--source", "The source sentences, for --by-length, --by-unknown and metrics.")
 @options.of(Evaluating)
 @heading("Output")
-@options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")
 @options.output
 @options.report_format
 def evaluate(**given: Any) -> None:
@@ -55,7 +55,9 @@ def evaluate(**given: Any) -> None:
 
 
 @options.verb(
-    "Measure the perplexity of text", "perplexity test.fr --model cslm --lm lm.fr.arpa.gz"
+    "Measure the perplexity of text",
+    "perplexity test.fr --model cslm --lm lm.fr.arpa.gz",
+    main="--model --lm --mix-on --format --device --threads",
 )
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Input")
@@ -97,6 +99,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     "Select the text that is most similar to a domain",
     "select general.en general.fr --in-domain domain.en.arpa --general general.en.arpa "
     "--share 0.2 -o selected.en --target-output selected.fr",
+    main="--in-domain --general --in-domain-target --general-target --share -o --target-output",
 )
 @options.argument("text", metavar="TEXT")
 @options.argument("target", metavar="[TARGET]", required=False)

@@ -38,6 +38,7 @@ _nbest = options.option(
 @options.verb(
     "Translate with the model in a moses.ini",
     "decode test.en --config moses.ini -o translations.fr",
+    main="--config -o --weights --nbest --stack --model --workers",
 )
 @options.argument("source", metavar="SOURCE")
 @heading("Input")
@@ -159,6 +160,7 @@ def serve(system: str, **given: Any) -> None:
 @options.verb(
     "Translate with a network, or extend a phrase table",
     "generate model test.en -o translations.fr",
+    main="-o --nbest --beam --workers --device",
 )
 @options.argument("model", metavar="MODEL")
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
@@ -224,6 +226,7 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
 @options.verb(
     "Translate long sentences in segments, with a network",
     "segment test.en --model model --reverse-model reverse-model -o translations.fr",
+    main="--model --reverse-model -o --segments",
 )
 @options.argument("source", metavar="SOURCE")
 @heading("Input")

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from phrasescore.arguments import flag
+from phrasescore.arguments import checked_language, flag
 from phrasescore.errors import DataError
-from phrasescore.io.languages import checked_language
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 from phrasescore.records import split_words
 from phrasescore.settings.declaration import Settings, option, optional, switch

@@ -178,16 +178,15 @@ WORKS = {
         Work(
             "tune lists",
             "tune lists.gz --references dev.fr --moses-ini moses.ini --starts 5 --threads 1 -o out "
-            "--moses-ini-out ini --features-out features --scores-out scores --report report",
-            ("out", "ini", "features", "scores", "report"),
+            "--moses-ini-out ini --report report",
+            ("out", "ini", "report"),
             "",
             grows=True,
         ),
         _whole(
             "evaluate",
-            "evaluate all.fr turned.fr --references all.fr --paired approximate -o out "
-            "--by-length reference --plot plot.svg",
-            "plot.svg",
+            "evaluate all.fr turned.fr --references all.fr --paired approximate "
+            "--by-length reference -o out",
         ),
         _whole(
             "report",
@@ -203,8 +202,7 @@ WORKS = {
             "--minutes 5 -o out",
             measures=True,
         ),
-        _whole("combine", "combine all.gz all.gz -o out --votes"),
-        _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-missing -o out"),
+        _whole("rerank", "rerank all.gz --weights weights --ignore-missing -o out"),
         Work("rescore ray", f"{_RESCORE} {_RAY}"),
         Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",), grows=True),
         Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),
