@@ -54,10 +54,6 @@ WRITERS = {
         "",
     ),
     "generate": ("generate attention dev.en --nbest disk/lists.gz 5 -o disk/out --threads 1", ""),
-    "generate --augment": (
-        "generate rnn --augment small.gz --targets 2 -o disk/out.gz --threads 1",
-        "--resume",
-    ),
     "segment": (
         (
             "segment test.en --model rnn --reverse-model rnn.reverse -o disk/out "
@@ -75,11 +71,10 @@ WRITERS = {
     ),
     "build": ("build train.en train.fr -o disk/out --workers 2", "--resume"),
     "build-lm": ("build-lm train.fr -o disk/out.gz", ""),
-    "select": ("select train.fr --random --share 0.9 -o disk/out.gz", ""),
-    "select scores": (
+    "select": (
         (
             "select test.fr --in-domain lm.fr.arpa.gz --general test.arpa --share 0.5 "
-            "--processes 1 --scores disk/scores -o disk/out"
+            "--processes 1 --scores disk/scores -o disk/out.gz"
         ),
         "",
     ),
@@ -124,14 +119,10 @@ WRITERS = {
         "",
     ),
     "report of a model": (
-        (
-            "report small.gz --model rnn --source dev.en --references dev.fr --map-points 20 "
-            "--points 20 --threads 1 -o disk/out"
-        ),
+        ("report small.gz --model rnn --source dev.en --references dev.fr --threads 1 -o disk/out"),
         "",
     ),
     "experiment": ("experiment baseline.toml -o disk/made", ""),
-    "experiment --export": ("experiment experiment.toml --export snakemake -o disk/out", ""),
 }
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096

@@ -21,7 +21,6 @@ from tests.tiny_runs import write_table
 # Calls that are right but for the arguments in question; the files are not there.
 CALLS: dict[str, tuple[Any, ...]] = {
     "annotate": ("table", ["model"], "out"),
-    "augment": ("table", "model", "out"),
     "build": ("source", "target", "out"),
     "build_lm": (["text"], "out"),
     "evaluate": (["hypotheses"], ["references"]),
@@ -37,12 +36,10 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 # The values that each function refuses of a parameter.
 REFUSED: dict[str, dict[str, object]] = {
-    "augment": {"ensemble": "m", "beam": 0, "num_targets": 0, "max_phrase_length": 0}
-    | {"min_count": -1, "min_probability": 1.5},
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
     "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
+    | {"tokenize": "x", "paired": "x", "report_format": "x"},
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
@@ -51,7 +48,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
-    "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
+    "select": {"share": 2.0, "lines": 0, "processes": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.
@@ -60,11 +57,10 @@ SHOWN = {
     "names": "--name",
     "changes": "--set",
     "kind": "KIND",
-    "num_targets": "--targets",
     "report_format": "--format",
 }
 ON_NETWORKS = (
-    *("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "score"),
+    *("annotate", "generate", "load_model", "perplexity", "rescore", "score"),
     "segment",
 )
 CASES = [
@@ -101,12 +97,10 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
     RandomCslm("uvw", path=cslm)
     (text := folder / "text").write_text("u v\n")
     (lists := folder / "lists").write_text("0 ||| a b ||| LM0= 1 ||| 1\n")
-    (augmented := folder / "augmented").write_text("u ||| a ||| 0.5 1 1 1\n")
     training = write_table(folder / "training")
     out = tmp_path / "out"
     yield {
         "annotate": lambda: phrasescore.annotate(tiny_table, [model], out),
-        "augment": lambda: phrasescore.augment(augmented, model, out),
         "generate": lambda: phrasescore.generate(
             text, model, out, settings=Generating(max_length=2)
         ),
@@ -149,7 +143,7 @@ def test_torch_has_the_callers_threads_again(
     [
         ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
         ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
-        ("models", lambda: phrasescore.make_report(["nbest"], "out", models="model")),
+        ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
             lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),
