@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 from phrasescore.models.checkpoint import save_checkpoint
 from tests.doubles import RandomCslm
+from tests.faults.cases import EXAMPLE
 from tests.faults.good_clients import GoodClient
 from tests.faults.rude_clients import RudeClients
-from tests.faults.works import EXAMPLE
 from tests.phrasescore.workflows.serve.server import Server, serving
 from tests.random_networks import RandomNetwork
 
