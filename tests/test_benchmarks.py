@@ -48,7 +48,7 @@ def run(repository: Path, tmp_path: Path, *arguments: str) -> dict[str, Any]:
     sets = [part for setting in TINY for part in ("--set", setting)]
     inputs += ["--moses-bin", "", "--json", str(tmp_path / "found.json"), *sets]
     threads = torch.get_num_threads()
-    done = succeeded(CliRunner().invoke(main, [*arguments, *inputs], catch_exceptions=False))
+    done = succeeded(CliRunner().invoke(main, [*inputs, *arguments], catch_exceptions=False))
     assert torch.get_num_threads() == threads
     (report,) = json.loads((tmp_path / "found.json").read_text(encoding="utf-8"))["reports"]
     for label in report["figures"]:
@@ -59,7 +59,9 @@ def run(repository: Path, tmp_path: Path, *arguments: str) -> dict[str, Any]:
 
 @pytest.mark.slow
 def test_scoring_compares_the_same_values(repository: Path, tmp_path: Path) -> None:
-    figures = run(repository, tmp_path, "scoring", "--lines", "900", "--slice-lines", "300")
+    example = repository / "examples" / "english-french" / "phrase-table.gz"
+    (table,) = write_slices(str(example), tmp_path, 600, 600)
+    figures = run(repository, tmp_path, "scoring", "--table", str(table), "--slice-lines", "200")
     # float32 sums of some ten terms of size 1, in another order; a table has seven digits.
     assert figures["annotate float32, largest error in log"]["median"] < 1e-4
     assert len(figures["annotate float32 / plain float32 (target 4)"]["values"]) == 3
@@ -129,6 +131,11 @@ def test_tuning_names_seconds_and_bleu(repository: Path, tmp_path: Path) -> None
     for method in ("mert", "mira"):
         assert figures[f"tune, {method}: seconds of the processor"]["min"] > 0
         assert 0 < figures[f"tune, {method}: BLEU reached"]["median"] <= 100
+
+
+def test_weights_are_read_as_mert_and_kbmira_write_them() -> None:
+    assert tuning.read_weights("0.1 -0.2 3e-05\n") == ["0.1", "-0.2", "3e-05"]
+    assert tuning.read_weights("F0 0.1\nF1 -0.2\n") == ["0.1", "-0.2"]
 
 
 @pytest.mark.slow

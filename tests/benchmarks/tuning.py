@@ -112,7 +112,7 @@ class _Lists:
         """Write what Moses' program found as a file of weights, ``found``."""
         name = "weights.txt" if method == "mert" else "mira.weights"
         text = (self._folder / name).read_text(encoding="ascii")
-        values = iter(re.findall(r"(?:^F\d+ )?(\S+)(?: |$)", text.strip(), re.MULTILINE))
+        values = iter(read_weights(text))
         lines = [
             f"{name}= {' '.join(islice(values, size))}\n"
             for name, size in zip(self._names, self._sizes, strict=True)
@@ -125,6 +125,11 @@ class _Lists:
         measure_command(command, self._folder)
         lines = (self._folder / "best").read_text(encoding="utf-8").split("\n")[:-1]
         return score_bleu([tuple(line.split()) for line in lines], self._references)
+
+
+def read_weights(text: str) -> list[str]:
+    """Return the weights that mert writes in one line, or kbmira with a name in each line."""
+    return re.findall(r"(?:^F\d+ )?(\S+)(?: |$)", text.strip(), re.MULTILINE)
 
 
 def measure_tuning_scale(settings: Settings) -> Report:

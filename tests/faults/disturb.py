@@ -45,27 +45,24 @@ def kill_often(
     case: Case, pristine: Path, folder: Path, count: int, seed: int
 ) -> Iterator[tuple[str, str | None]]:
     """Send signals to so many runs; yield which signals, and what is wrong or None."""
-    calm = folder / "calm"
-    _copy(pristine, calm)
+    copy = folder / "run"  # always the same one: an output may have paths
+    _copy(pristine, copy)
     begin = time.monotonic()
-    process = _start(case, calm)
-    assert process.wait(600) == 0, (calm / "log").read_text()
-    wanted = Undisturbed(time.monotonic() - begin, _files(calm / "out"), _names(calm))
-    copy = folder / "disturbed"
+    process = _start(case, copy)
+    assert process.wait(600) == 0, (copy / "log").read_text()
+    wanted = Undisturbed(time.monotonic() - begin, _files(copy / "out"), _names(copy))
     for number in range(count):
         while True:
+            shutil.rmtree(copy)
             _copy(pristine, copy)
             try:
-                result = _disturb(
-                    case, copy, wanted, random.Random(f"{case.command}:{seed + number}")
-                )
+                numbers = random.Random(f"{case.command}:{seed + number}")
+                result = _disturb(case, copy, wanted, numbers)
                 break
             except TooLateError:  # the machine has become faster
                 wanted = wanted._replace(seconds=0.7 * wanted.seconds)
-            finally:
-                shutil.rmtree(copy)
         yield f"kill {number}", result
-    shutil.rmtree(calm)
+    shutil.rmtree(copy)
 
 
 def _copy(pristine: Path, folder: Path) -> None:
