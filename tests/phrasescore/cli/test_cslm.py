@@ -142,11 +142,6 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     [
         ([], 2, "nothing to measure"),
         (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on requires --model and --lm"),
-        (
-            ["--lm", "lm.arpa", "--log-z"],
-            2,
-            "--log-z is gone: score with and without",
-        ),
         (["--lm", "text"], 1, "text:1: expected an ARPA file"),
         (["--model", "pairs"], 1, "use `score` for networks that read a source"),
         (["--model", "joint"], 1, "use `rescore` for networks that read a source"),

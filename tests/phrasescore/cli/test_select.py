@@ -121,7 +121,6 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"en {BOTH} --lines 1", "and --general-target require a target text"),
         (f"en fr {MODELS} --lines 1", "and --target-output must be given together"),
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output must be g"),
-        ("en --random --lines 1", "--random is gone: shuf draws lines"),
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
         (f"pipe {MODELS} --lines 1", "a text is read twice and cannot be stdin or another stream"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),

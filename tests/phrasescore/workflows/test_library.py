@@ -38,8 +38,15 @@ CALLS: dict[str, tuple[Any, ...]] = {
 REFUSED: dict[str, dict[str, object]] = {
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
-    "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {"tokenize": "x", "paired": "x", "report_format": "x"},
+    "evaluate": {
+        "hypotheses": "h",
+        "references": "r",
+        "metrics": "bleu",
+        "by_length": "source",
+        "tokenize": "x",
+        "paired": "x",
+        "report_format": "x",
+    },
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
