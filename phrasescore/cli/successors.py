@@ -83,7 +83,6 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--trials"): "bootstrap takes 1000 and approximate 10000, as in sacrebleu",
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
-    ("rerank", "--source"): "no metric of --mbr-metric reads the source",
 }
 
 
