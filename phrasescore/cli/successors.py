@@ -22,14 +22,11 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
     ("report", "--tuning-report"): "tune --report writes the same numbers as text",
     ("evaluate", "--seed"): "the seed is sacrebleu's, 12345",
-    (
-        "evaluate",
-        "--trials",
-    ): "the numbers are sacrebleu's: 1000 for bootstrap, 10000 for approximate",
+    ("evaluate", "--trials"): "sacrebleu's numbers: 1000 for bootstrap, 10000 for approximate",
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
     ("serve", "--allow-origin"): "let a proxy in front add the headers for CORS",
-    ("rerank", "--source"): "no metric of --mbr-metric reads the source",
+    ("rerank", "--source"): "nothing in it reads the source",
 }
 
 
