@@ -86,7 +86,6 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--trials"): "sacrebleu's numbers: 1000 for bootstrap, 10000 for approximate",
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
-    ("serve", "--allow-origin"): "let a proxy in front add the headers for CORS",
     ("rerank", "--source"): "nothing in it reads the source",
 }
 
