@@ -83,10 +83,6 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--trials"): "bootstrap takes 1000 and approximate 10000, as in sacrebleu",
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
-    ("evaluate", "--trials"): "sacrebleu's numbers: 1000 for bootstrap, 10000 for approximate",
-    ("evaluate", "--width"): "a group has ten lengths",
-    ("experiment", "--resume"): "the same command continues a run that was stopped",
-    ("rerank", "--source"): "nothing in it reads the source",
 }
 
 

@@ -38,7 +38,6 @@ class Evaluating(Settings, heading="Metrics and tests"):
         "is the character error rate.",
         flags="--metric",
         metavar="NAME",
-        metavar="NAME",
     )
     scores_commands: Sequence[str] = option(
         (),
