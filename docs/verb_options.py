@@ -1,6 +1,6 @@
 """A Markdown extension for the site: the page of a verb ends with the options of the verb.
 
-They come from the command itself, in the groups of its ``--help``. Each option is a heading, so
+They come from the command itself, in the groups of its ``--help-all``. Each option is a heading, so
 that the search finds it and a link can lead to it.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import VERBS, main
+from phrasescore.cli.options import ALL_OPTIONS
 
 
 class _MarkdownFormatter(click.HelpFormatter):
@@ -41,6 +42,7 @@ def options_of(verb: str) -> str:
     command = main.get_command(group, verb)
     assert command is not None
     context = click.Context(command, parent=group, info_name=verb)
+    context.meta[ALL_OPTIONS] = True
     formatter = _MarkdownFormatter()
     command.format_options(context, formatter)
     command.format_epilog(context, formatter)  # an example

@@ -1,6 +1,7 @@
 """Argument types that several functions share, and checks for their values."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from numbers import Integral
@@ -13,6 +14,7 @@ StrPath = str | os.PathLike[str]
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter", "word_accuracy", "cer"]
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
 TableMetric = Literal["bleu", "word_accuracy"]  # of an experiment
 METRIC_TITLES: dict[TableMetric, str] = {"bleu": "BLEU", "word_accuracy": "Word accuracy"}
 PairedTestName = Literal["approximate", "bootstrap"]
@@ -80,6 +82,20 @@ def whole_number(**argument: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
         raise ArgumentError(f"{name}: expected a whole number from 0, got {value!r}")
     return int(value)
+
+
+def language_code(text: str) -> str | None:
+    """Return the code of a language, such as ``en`` for ``EN`` or ``en-GB``; None if it is none."""
+    found = re.fullmatch("([a-z]{2,3})([-_][a-z0-9]+)*", text.lower())
+    return found[1] if found else None
+
+
+def checked_language(option: str, text: str) -> str:
+    """Return the code of a language that an option has; see `language_code`."""
+    code = language_code(text)
+    if code is None:
+        raise ArgumentError(f"{option}: expected the code of a language, such as en, got {text!r}")
+    return code
 
 
 def check_sequences(**values: object) -> None:

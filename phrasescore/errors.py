@@ -6,7 +6,7 @@
     |-- DataError(path, line, problem)     an input file is malformed
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
     |-- ModelError(problem)                a checkpoint is unusable, or a score is not finite
-    |-- PluginError(title, problem)        a feature or metric from another package is unusable
+    |-- PluginError(title, problem)        a feature from another package is unusable
     |-- ArgumentError(problem)             an argument is invalid, or arguments cannot be combined
     `-- StoppedError(signal, problem)      a signal stopped a long run, whose state is kept
 
@@ -62,7 +62,7 @@ def some_names(names: Iterable[str]) -> str:
 class PhrasescoreError(Exception):
     """The base of all errors that are raised on purpose, which can be sent between processes.
 
-    Messages name parameters by their options, such as "--mbr-scale requires --mbr".
+    Messages name parameters by their options, such as "--ignore-missing requires --weights".
     """
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -105,7 +105,7 @@ class ModelError(PhrasescoreError):
 
 
 class PluginError(PhrasescoreError):
-    """A feature or a metric from another package is unusable, or breaks its contract."""
+    """A feature from another package is unusable, or breaks its contract."""
 
     def __init__(self, title: str, problem: str) -> None:
         self.title = title

@@ -46,10 +46,9 @@ VERBS = {
     for module, verbs in {
         "build": ("build", "build-lm"),
         "experiment": ("experiment", "init"),
-        "inspection": ("doctor", "features", "show"),
-        "lists": ("combine", "rerank"),
+        "lists": ("rerank",),
         "networks": ("export", "train"),
-        "report": ("report",),
+        "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
         "texts": ("evaluate", "perplexity", "select"),
         "translate": ("decode", "generate", "segment", "serve", "translate"),
@@ -60,10 +59,10 @@ VERBS = {
 _SECTIONS = {  # of the help
     "Whole systems": ("build", "init", "experiment", "translate", "serve"),
     "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
-    "Phrase tables and n-best lists": ("annotate", "rescore", "combine", "rerank"),
+    "Phrase tables and n-best lists": ("annotate", "rescore", "rerank"),
     "Decoding and tuning": ("decode", "tune"),
     "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
-    "Looking inside": ("report", "show", "features", "doctor"),
+    "Looking inside": ("report", "show"),
 }
 
 
@@ -208,8 +207,8 @@ def main() -> None:
     'rerank'. README.md and docs/tutorial.md have examples with figures.
 
     The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
-    is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows all
-    options of a command, and an example.
+    is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows an
+    example and the main options of a command, '--help-all' all of them.
     """
 
 

@@ -9,14 +9,17 @@ from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count
-from phrasescore.settings.building import Building
+from phrasescore.settings.building import Building, Estimating
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.estimation import Estimating
 
 _logger = logging.getLogger(__name__)
 
 
-@options.verb("Build a phrase-based system from parallel text", "build train.en train.fr -o system")
+@options.verb(
+    "Build a phrase-based system from parallel text",
+    "build train.en train.fr -o system",
+    main="-o --tokenize --truecase --lm --lm-text --workers --resume",
+)
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
 @heading("Output")

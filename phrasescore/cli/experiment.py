@@ -10,10 +10,8 @@ from phrasescore.cli import next_step, options
 from phrasescore.cli.messages import print_text, say
 from phrasescore.cli.options import heading
 from phrasescore.progress import format_duration
-from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.signals import EndedBySignal
 
-_OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
 
 
@@ -24,33 +22,23 @@ _text = partial(options.file, nargs=2, required=True)
 @heading("Output")
 @options.file(
     "-o --output",
-    "The folder for all files; the same command continues a run that was stopped. With --export, "
-    "the file to write.",
-    "OUTPUT",
+    "The folder for all files; the same command continues a run that was stopped.",
+    "FOLDER",
     required=True,
 )
 @heading("Long runs")
-@options.flag(
-    "--resume",
-    "Continue a run that was stopped; the same command without it does the same.",
-    expose_value=False,
-)
 @options.flag("--dry-run", "List the steps, and show which are done.")
-@options.choice(
-    "--export", "Write the steps to OUTPUT, for another program that runs them.", ["snakemake"]
+@options.option(
+    "--step",
+    "Run one step that --dry-run lists, with _ for the blanks in its name.",
+    metavar="NAME",
 )
-@options.file(
-    "--folder", "With --export: the folder for all files.", "FOLDER", show_default="OUTPUT.out"
-)
-@options.option("--step", "Run one step, as an exported experiment does.", metavar="NAME")
 @click.pass_context
 def experiment(
     ctx: click.Context,
     config: str,
     output: str,
     dry_run: bool,
-    export: str | None,
-    folder: str | None,
     step: str | None,
 ) -> None:
     """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
@@ -60,19 +48,12 @@ def experiment(
     or settings change.
     """
     from phrasescore.io.text_table import text_table
+    from phrasescore.workflows.experiment.one_step import run_step
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
-    from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
     from phrasescore.workflows.experiment.table import REPORT, to_text
 
-    if export:
-        options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "cannot be used with --export")
-        if output == "-" and not folder:
-            raise click.UsageError("--folder is required if OUTPUT is -")
-        export_experiment(config, output, folder or f"{output}.out")
-        return
-    options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "can only be used with --export")
     if step is not None:
-        options.refuse_others(ctx, {*_OF_ALL, "step"}, "cannot be used with --step")
+        options.refuse_others(ctx, {"config", "output", "step"}, "cannot be used with --step")
         run_step(config, output, step, command=options.typed_command())
     elif dry_run:
         rows = [
@@ -102,7 +83,18 @@ def experiment(
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
 @_text("--dev", "The text for tuning; REF may stand for REF0, REF1, ...", "SOURCE REF")
 @_text("--test tests", "A text to measure on. May be repeated.", "SOURCE REF", multiple=True)
-@options.of(ExperimentStart)
+@options.file(
+    "--alignments",
+    "The word alignment of the training text, for a joint model.",
+    show_default="a file aligned.* beside the phrase table or MOSES_INI",
+)
+@heading("Time")
+@options.option(
+    "--minutes",
+    "The time of the whole experiment: training, tuning and translating.",
+    type=click.FloatRange(min=0, min_open=True),
+    show_default="by the amount of text",
+)
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
 def init(moses_ini: str, output: str, **given: Any) -> None:
@@ -114,8 +106,7 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.init import init_experiment
 
-    settings = options.take(ExperimentStart, given)
-    new = init_experiment(moses_ini, output, **given, settings=settings)
+    new = init_experiment(moses_ini, output, **given)
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Saved: {each}" for each in new.saved]

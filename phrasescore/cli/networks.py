@@ -41,6 +41,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.verb(
     "Train a network on text or on a phrase table",
     "train attention train.en train.fr --minutes 60 -o model",
+    main="-o --minutes --subwords --reverse --right-to-left --set --objective --from",
 )
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
 @options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
@@ -94,8 +95,7 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     expected BLEU of reranking with the given weights. Training stops when the expected BLEU on
     held-out lists stops increasing.
 
-    Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing. A
-    run that was killed or stopped by Ctrl-C can be continued with --resume.
+    Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing.
     """
     if given.pop("objective") == "xbleu":
         _train_on_lists(ctx, given)

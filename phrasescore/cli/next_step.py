@@ -20,7 +20,7 @@ Given = dict[str, Any]  # a verb's parameters, and facts about its run
 Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its commands
 
 _WRITTEN = (
-    *("output", "target_output", "moses_ini_out", "report", "features_out", "translations"),
+    *("output", "target_output", "moses_ini_out", "report", "translations"),
     *("word_scores", "segments", "explain", "differences", "plot"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
@@ -179,10 +179,6 @@ def _after_decode(given: Given) -> Step | None:
     return "add a network's score to the lists", [f"phrasescore rescore {quote(lists)} {options}"]
 
 
-def _after_generate(given: Given) -> Step | None:
-    return _after_translation(given) if given["augment"] is None else _after_new_column(given)
-
-
 def _after_build(given: Given) -> Step:
     texts = f"--train {quote(given['source'])} {quote(given['target'])} --dev DEV_SOURCE "
     texts += "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml"
@@ -208,11 +204,10 @@ def _after_experiment(given: Given) -> Step | None:
 _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "annotate": _after_new_column,
     "build": _after_build,
-    "combine": _after_lists,
     "decode": _after_decode,
     "experiment": _after_experiment,
     "export": _after_export,
-    "generate": _after_generate,
+    "generate": _after_translation,
     "init": _after_init,
     "rerank": _after_translation,
     "rescore": _after_lists,

@@ -25,13 +25,11 @@ Subject = Literal[
     "Alignment and phrases",
     "N-grams",
     "Time",
-    "Votes",
     "Order of the hypotheses",
     "Metrics and tests",
     "Selection",
     "Segments",
     "Tuning",
-    "MERT",
     "Rounds with a decoder",
     "Search",
     "Cube pruning",
@@ -54,6 +52,7 @@ Decorator = Callable[[Any], Any]  # a decorator for a command's function
 FILE_NAME = click.Path(readable=False)
 
 _Kind = TypeVar("_Kind", bound=Settings)
+ALL_OPTIONS = "phrasescore.all_options"  # in a context's meta: the help shows all options
 _LONGEST = 60  # characters of all choices of an option, which stand in one line of the help
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
 
@@ -89,11 +88,13 @@ class Verb(click.Command):
     """A command whose help has a section for each subject, in the order of `SUBJECTS`.
 
     :ivar example: a command line at the end of the help, without ``phrasescore``.
+    :ivar main_options: the options that most people need. ``--help`` shows only these, and
+        ``--help-all`` shows all options. If it is empty, ``--help`` shows all of them.
     """
 
-    def __init__(self, *args: Any, example: str = "", **settings: Any) -> None:
+    def __init__(self, *args: Any, example: str = "", main: str = "", **settings: Any) -> None:
         super().__init__(*args, **settings)
-        self.example = example
+        self.example, self.main_options = example, main.split()
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; without bars if it writes data to the terminal."""
@@ -103,6 +104,9 @@ class Verb(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write a section per subject; click's own ``--help`` is in the last one."""
+        if self.main_options and ALL_OPTIONS not in ctx.meta:
+            self._format_main_options(ctx, formatter)
+            return
         sections: dict[Subject, list[tuple[str, str]]] = {subject: [] for subject in SUBJECTS}
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
@@ -114,6 +118,13 @@ class Verb(click.Command):
             if records:
                 with formatter.section(subject):
                     formatter.write_dl(records)
+
+    def _format_main_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        by_flag = {flag: param for param in self.params for flag in param.opts}
+        records = [by_flag[flag].get_help_record(ctx) for flag in self.main_options]
+        records.append(("--help-all", f"Show all {len(self.params)} arguments and options."))
+        with formatter.section("Main options"):
+            formatter.write_dl([record for record in records if record is not None], col_max=22)
 
     def format_epilog(
         self,
@@ -130,14 +141,15 @@ class Verb(click.Command):
                 formatter.write_text("\b\n" + " \\\n  ".join(lines).replace("\xa0", " "))
 
 
-def verb(short_help: str, example: str, kind: type[Verb] = Verb) -> Decorator:
+def verb(short_help: str, example: str, kind: type[Verb] = Verb, *, main: str = "") -> Decorator:
     """Return a decorator that makes a function a command, with the options of every command.
 
     :param short_help: the description in the list of all commands, at most 60 characters.
     :param example: a command line, without ``phrasescore``.
+    :param main: the options for ``--help``, separated by spaces, if all of them are too many.
     """
-    command = click.command(cls=kind, short_help=short_help, example=example)
-    return lambda function: command(verbosity(function))
+    command = click.command(cls=kind, short_help=short_help, example=example, main=main)
+    return lambda function: command(verbosity(_help_all(function)))
 
 
 def heading(subject: Subject) -> Decorator:
@@ -190,10 +202,12 @@ def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Deco
     return file(flags, text, metavar, multiple=True, **settings)
 
 
-def references(flags: str = "--references", **settings: Any) -> Decorator:
+def references(**settings: Any) -> Decorator:
     """Return the option for reference translations."""
     text = "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
-    return files(flags, f"{text} Repeat the option for another set of references.", **settings)
+    return files(
+        "--references", f"{text} Repeat the option for another set of references.", **settings
+    )
 
 
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:
@@ -350,6 +364,13 @@ def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None
         logging.getLogger(name).setLevel(level)
 
 
+def _show_all(ctx: click.Context, _param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[ALL_OPTIONS] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
 output = file(
     "-o --output",
     "The file to write. It appears when it is complete, and is compressed if its name ends in .gz.",
@@ -371,6 +392,16 @@ verbosity = together(
     heading("Messages and help"),
     flag("-v --verbose", "Show more messages.", expose_value=False, callback=_set_level),
     flag("-q --quiet", "Show only warnings and errors.", expose_value=False, callback=_set_level),
+)
+_help_all = together(
+    heading("Messages and help"),
+    flag(
+        "--help-all",
+        "Show all options and exit.",
+        expose_value=False,
+        is_eager=True,
+        callback=_show_all,
+    ),
 )
 
 

@@ -20,6 +20,7 @@ _logger = logging.getLogger(__name__)
     "annotate phrase-table.gz --model model -o phrase-table.new.gz --moses-ini moses.ini "
     "--moses-ini-out moses.new.ini",
     columns.OrderedColumns,
+    main="--model --feature -o --moses-ini --moses-ini-out --for --resume --workers",
 )
 @options.argument("table", metavar="TABLE")
 @columns.models
@@ -69,6 +70,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     "Add scores of networks to n-best lists",
     "rescore nbest.gz --source dev.en --model model -o nbest.new.gz",
     columns.OrderedColumns,
+    main="--source --model --feature --lm -o --resume --workers --device",
 )
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
@@ -106,6 +108,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     "Score sentences and their translations",
     "score test.en test.fr --model model -o scores.tsv",
     columns.OrderedColumns,
+    main="--model --feature --lm -o --workers --device",
 )
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")

@@ -20,6 +20,7 @@ _logger = logging.getLogger(__name__)
 @options.verb(
     "Measure BLEU and other metrics, and compare systems",
     "evaluate baseline.fr translations.fr --references test.fr --paired approximate",
+    main="--references --metric --paired --nbest --source -o --format",
 )
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
@@ -29,10 +30,9 @@ _logger = logging.getLogger(__name__)
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
     "NBEST",
 )
-@options.file("--source", "The source sentences, for --by-length, --by-unknown and metrics.")
+@options.file("--source", "The source sentences, for --by-length, --by-unknown and programs.")
 @options.of(Evaluating)
 @heading("Output")
-@options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")
 @options.output
 @options.report_format
 def evaluate(**given: Any) -> None:
@@ -55,7 +55,9 @@ def evaluate(**given: Any) -> None:
 
 
 @options.verb(
-    "Measure the perplexity of text", "perplexity test.fr --model cslm --lm lm.fr.arpa.gz"
+    "Measure the perplexity of text",
+    "perplexity test.fr --model cslm --lm lm.fr.arpa.gz",
+    main="--model --lm --mix-on --format --device --threads",
 )
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Input")
@@ -69,10 +71,6 @@ def evaluate(**given: Any) -> None:
     "--mix-on", "Also report the mixture of both models, with the best weight for this text.", "DEV"
 )
 @heading("Output")
-@options.flag(
-    "--log-z",
-    "Report how far the network's log Z is from 0; scoring with --unnormalized omits log Z.",
-)
 @options.report_format
 @options.of(Compute, only=("precision", "device", "threads"))
 def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None:
@@ -97,6 +95,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     "Select the text that is most similar to a domain",
     "select general.en general.fr --in-domain domain.en.arpa --general general.en.arpa "
     "--share 0.2 -o selected.en --target-output selected.fr",
+    main="--in-domain --general --in-domain-target --general-target --share -o --target-output",
 )
 @options.argument("text", metavar="TEXT")
 @options.argument("target", metavar="[TARGET]", required=False)
@@ -125,8 +124,8 @@ def select(text: str, output: str, **given: Any) -> None:
     from phrasescore.workflows.select import select as run
 
     done = run(text, output, **grouped(run, given), progress=show_progress)
-    kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
-    if done.highest_difference is not None:
-        kept += f", whose cross-entropy differences are at most {done.highest_difference:.4f}"
-    _logger.info("%s", kept)
+    _logger.info(
+        f"select: kept {done.kept:,} of {done.lines:,} lines, whose cross-entropy differences are "
+        f"at most {done.highest_difference:.4f}"
+    )
     next_step.suggest()

@@ -137,9 +137,8 @@ COMMANDS = {
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
         for method in ("mert", "mira", "xbleu")
     },
-    "tune replicas": "tune dev.rescored.gz --references {x}/dev.fr --moses-ini {x}/moses.ini "
-    "--replicas 2 --moses-ini-out replicas.ini --format json --report replicas.json -o "
-    "replicas.weights",
+    "tune json": "tune dev.rescored.gz --references {x}/dev.fr --moses-ini {x}/moses.ini "
+    "--moses-ini-out tuned.ini --format json --report tuned.json -o tuned.weights",
     "tune embedded": "tune --decoder embedded --config {x}/moses.ini --decoder-flags '--stack 10' "
     "--source {x}/dev.en --references {x}/dev.fr --method xbleu --iterations 2 --nbest-size 20 "
     "--rescore search --working-dir loop --translations loop.fr -o loop.weights",

@@ -12,7 +12,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.commands import limit_options, options
-from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
+from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
@@ -97,10 +97,6 @@ class _Planner(Preparation):
                 runs.append(run)
         return runs
 
-    def _starts(self, run: Run) -> tuple[Run, ...]:
-        """Return the candidate runs: the best one on dev provides the start weights."""
-        return run.parts if self._wanted.tuning.start == PREVIOUS else ()
-
     def _added(self, system: System) -> dict[str, str]:
         """Return the features that a row adds to moses.ini, by their labels in tuning reports."""
         layout = self.layout(system)
@@ -124,10 +120,6 @@ class _Planner(Preparation):
             processes=engine.processes,
         )
         return [*words, *limit_options(engine.settings)]
-
-    def _cores(self, run: Run) -> int:
-        threads = self._engine.threads if self._searching(run) else None
-        return (self._engine.processes or 1) * (threads or 1)
 
     def _decoder(self, run: Run) -> Iterator[str]:
         """Yield the decoder as options for ``phrasescore tune``."""
@@ -178,7 +170,7 @@ class _Planner(Preparation):
             format="json",
         )
         columns = self.column_options(names, "rescore_")
-        before = [path for each in self._starts(run) for path in (each.weights, each.report)]
+        before = [path for each in run.parts for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
@@ -187,7 +179,6 @@ class _Planner(Preparation):
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
-            cores=max(self._cores(run), engine.threads or 1),
         )
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
@@ -204,7 +195,6 @@ class _Planner(Preparation):
             (*words, *options(output=output)),
             (*self._decode_inputs(run), text.source, run.weights),
             (output,) if nbest is None else (output, nbest),
-            cores=self._cores(run),
         )
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
@@ -219,7 +209,6 @@ class _Planner(Preparation):
             tuple(words),
             (lists, text.source, *self.inputs(names)),
             (rescored,),
-            cores=threads,
         )
         output = run.output(text)
         yield Step(
@@ -227,15 +216,14 @@ class _Planner(Preparation):
             ("rerank", str(rescored), *options(weights=run.weights, output=output)),
             (rescored, run.weights),
             (output,),
-            cores=1,
         )
 
     def _write_start(self, run: Run, path: Path) -> None:
         before = None
-        if starts := self._starts(run):
+        if run.parts:
             # On ties, prefer the row with the most features, then the latest one.
             best = max(
-                reversed(starts),
+                reversed(run.parts),
                 key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
             )
             before = (best.weights, self.layout(best.system))
@@ -257,7 +245,7 @@ class _Planner(Preparation):
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
             f"{engine.iterations} rounds at most{others}."
         )
-        if tuning.start == PREVIOUS and len(systems) > 1:
+        if len(systems) > 1:
             yield (
                 "A row's tuning starts from the weights of the best earlier row on dev with a "
                 "subset of its features."

@@ -29,7 +29,7 @@ def _verb(name: str) -> click.Command:
 @pytest.mark.parametrize("name", VERBS)
 def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> None:
     command = _verb(name)
-    shown = run(name, "--help").stdout
+    shown = run(name, "--help-all").stdout
     sections = dict(zip(SECTION.findall(shown), SECTION.split(shown)[2::2], strict=True))
     assert list(sections) == [each for each in (*SUBJECTS, "Example") if each in sections]
     for param in command.params:
@@ -109,12 +109,29 @@ def test_a_default_a_range_and_long_choices_are_plain_words() -> None:
     assert shown.endswith("\nExample:\n  phrasescore verb --size 2\n")
 
 
+@pytest.mark.parametrize("name", VERBS)
+def test_the_help_has_what_most_people_need_in_40_lines(name: str) -> None:
+    command = _verb(name)
+    assert isinstance(command, Verb)
+    shown = CliRunner().invoke(main, [name, "--help"], terminal_width=80).stdout
+    assert len(shown.splitlines()) <= 40
+    flags = {flag: param for param in command.params for flag in param.opts}
+    assert [flag for flag in command.main_options if flag not in flags] == []
+    required = [param for param in command.params if param.required and param.opts[0][0] == "-"]
+    if command.main_options:
+        assert [
+            param.opts for param in required if not {*param.opts} & {*command.main_options}
+        ] == []
+        assert re.search("^  --help-all +Show all", shown, re.MULTILINE)
+
+
 @pytest.mark.parametrize("columns", [60, 80, 120])
 def test_no_line_of_the_help_is_cut_or_wrapped(columns: int) -> None:
     for name in ("", *VERBS):
-        words = [*filter(None, [name]), "--help"]
-        shown = CliRunner().invoke(main, words, terminal_width=columns - 2).stdout
-        assert max(map(len, shown.splitlines())) < columns, name
+        for flag in ("--help", "--help-all") if name else ("--help",):
+            words = [*filter(None, [name]), flag]
+            shown = CliRunner().invoke(main, words, terminal_width=columns - 2).stdout
+            assert max(map(len, shown.splitlines())) < columns, name
 
 
 def test_the_list_of_verbs_has_all_of_them_with_whole_descriptions() -> None:
