@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tests.faults.cases import PHRASESCORE
+from tests.benchmarks.commands import PHRASESCORE
 from tests.faults.disturb import PATIENCE
 
 _ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
