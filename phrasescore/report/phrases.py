@@ -188,7 +188,6 @@ def score_section(
                 y=tuple(scores),
                 labels=labels,
                 groups=groups,
-                equal=True,
                 caption=caption,
             )
         )

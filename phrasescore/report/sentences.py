@@ -101,9 +101,6 @@ def alignment_section(
             row_labels=_labels((*predicted, _END)),
             column_labels=_labels((*read, _END)),
             values=attention_weights(checkpoint, read, predicted),
-            row_title="predicts",
-            column_title="reads",
-            value_label="attention weight",
             caption=_caption(checkpoint, read, predicted),
         )
         for sentence in sentences

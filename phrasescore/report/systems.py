@@ -4,19 +4,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
 
+import numpy as np
+
 from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison, SystemScore
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
-from phrasescore.report.blocks import (
-    Block,
-    Cell,
-    Estimates,
-    Intervals,
-    Lines,
-    Section,
-    Series,
-    Table,
-)
+from phrasescore.report.blocks import Block, Cell, Estimates, Intervals, Points, Section, Table
 from phrasescore.report.page import MINUS
 from phrasescore.report.tuning import TuneReport
 
@@ -36,8 +29,8 @@ _INTERVALS = (
 _LEAST_SENTENCES = 10  # in a group that is drawn
 
 _GROUPS_LEAD = """\
-Each group of sentences is scored as a separate corpus. The bars are 95% intervals over samples of \
-a group's sentences. Both are unreliable for a few sentences."""
+Each group of sentences is scored as a separate corpus. The whiskers are 95% intervals over \
+samples of a group's sentences. Both are unreliable for a few sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,13 +309,13 @@ def join_names(names: Sequence[str]) -> str:
 def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown]) -> Section:
     """Return one figure per breakdown, with bootstrap intervals."""
     blocks = tuple(
-        _group_lines(comparison, breakdown, f"groups-{number}")
+        _group_intervals(comparison, breakdown, f"groups-{number}")
         for number, breakdown in enumerate(breakdowns, start=1)
     )
     return Section("groups", "Groups of sentences", _GROUPS_LEAD, blocks)
 
 
-def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lines:
+def _group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> Intervals:
     groups = comparison.score_groups(breakdown).groups
     sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
     is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
@@ -330,18 +323,19 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lin
         is_shown = [True] * len(groups)
     spreads_of_groups = compress(comparison.group_spreads(breakdown), is_shown)
     groups = tuple(compress(groups, is_shown))
-    labels = tuple(group.label for group in groups)
-    scores = zip(*(group.bleu for group in groups), strict=True)
-    spreads = zip(*spreads_of_groups, strict=True)
+    scores = np.array([group.bleu for group in groups]).T
+    spreads = np.array(list(spreads_of_groups)).T
+    ends = scores, np.maximum(scores - spreads, 0.0), scores + spreads  # no score is below 0
     series = tuple(
-        Series(system.name, labels, *curve)
-        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
+        Estimates(system.name, *(tuple(values.tolist()) for values in of_system))
+        for system, *of_system in zip(comparison.systems, *ends, strict=True)
     )
+    labels = tuple(group.label for group in groups)
     title = f"BLEU by {breakdown.title}"
-    caption = f"The higher a point, the better. Sentences in each group: {sizes}."
+    caption = f"The farther to the right, the better. Sentences in each group: {sizes}."
     if not all(is_shown):
         caption += f" Groups of fewer than {_LEAST_SENTENCES} are not drawn."
-    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
+    return Intervals(name, title, "BLEU", labels, series, caption=caption)
 
 
 def weights_table(reports: Mapping[str, TuneReport]) -> Table:
@@ -366,24 +360,25 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
     )
 
 
-def reliability_table(reports: Mapping[str, TuneReport]) -> Table:
+def reliability_figure(reports: Mapping[str, TuneReport]) -> Points:
     """Return how often translations of tuning sentences are right, by confidence."""
     metric = next(iter(reports.values())).metric
     errors = [f"{row} {report.calibration_error():.3f}" for row, report in reports.items()]
-    return Table(
+    bins = [(row, each) for row, report in reports.items() for each in report.reliability]
+    return Points(
         "reliability",
         "Confidence of each system",
-        ("system", "sentences", "confidence (%)", "no better one (%)"),
-        tuple(
-            (row, each.sentences, 100 * each.confidence, 100 * each.right)
-            for row, report in reports.items()
-            for each in report.reliability
-        ),
-        "The sentences of the tuning set, in tenths by confidence: the mean confidence, and the "
-        f"share of translations with no better one in their lists by sentence {metric}. The "
-        "weights and the curve for each fifth of the sentences are tuned on the others. "
+        "confidence (%)",
+        "translations with no better one (%)",
+        tuple(100 * each.confidence for _, each in bins),
+        tuple(100 * each.right for _, each in bins),
+        tuple(f"{each.sentences:,} sentences" for _, each in bins),
+        tuple(row for row, _ in bins),
+        caption="The sentences of the tuning set, in tenths by confidence: the mean confidence, "
+        "and the share of translations with no better one in their lists by sentence "
+        f"{metric}. The weights and the curve for each fifth of the sentences are tuned on the "
+        "others. "
         f"Expected calibration error: {', '.join(errors)}.",
-        ("", "", ".1f", ".1f"),
     )
 
 

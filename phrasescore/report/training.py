@@ -32,7 +32,7 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         if model.record.fine_tuning is None  # its loss is not per word
     )
     blocks = [
-        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=hint + omitted)
+        Lines(name, title, "updates", "perplexity", series, hint + omitted)
         for name, title, hint, (series, omitted) in (
             (
                 "training-held-out",

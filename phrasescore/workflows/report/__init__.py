@@ -15,7 +15,7 @@ from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
-from phrasescore.report.blocks import PLOTTED, Fact, Report, Section
+from phrasescore.report.blocks import Fact, Figure, Report, Section
 from phrasescore.report.page import check_folder, link_to, write_report
 from phrasescore.report.phrases import LONG
 from phrasescore.report.systems import join_names
@@ -32,7 +32,7 @@ from phrasescore.workflows.report.sections import (
 
 _logger = logging.getLogger(__name__)
 
-_EXTRA = ("plotly", "sklearn")  # the packages for maps
+_EXTRA = ("matplotlib", "sklearn")  # the packages for maps
 _DATE = "SOURCE_DATE_EPOCH"  # https://reproducible-builds.org/specs/source-date-epoch
 
 
@@ -146,8 +146,8 @@ def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tupl
             if inputs.models:
                 _logger.info("report: %s", key)  # models make it slow
             section, reasons, notes = SECTION_PLANS[key].make(inputs)
-            if section is not None and not _is_installed("plotly"):
-                section, reasons = _without_plots(section, reasons)
+            if section is not None and not _is_installed("matplotlib"):
+                section, reasons = _without_figures(section, reasons)
             if section is not None and section.blocks:
                 sections.append(section)
             for problem in (*reasons, *notes):
@@ -171,9 +171,8 @@ def _cure(what: str) -> str:
     return f"{what} needs pip install 'phrasescore[report]'"
 
 
-def _without_plots(section: Section, reasons: Sequence[str]) -> tuple[Section, Sequence[str]]:
-    """Remove the figures that plotly draws."""
-    kept = tuple(block for block in section.blocks if not isinstance(block, PLOTTED))
+def _without_figures(section: Section, reasons: Sequence[str]) -> tuple[Section, Sequence[str]]:
+    kept = tuple(block for block in section.blocks if not isinstance(block, Figure))
     if len(kept) == len(section.blocks):
         return section, reasons
     return replace(section, blocks=kept), [*reasons, _cure("a figure")]

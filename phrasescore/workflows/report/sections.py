@@ -13,7 +13,7 @@ from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.records import PhrasePair
 from phrasescore.report import SEED, sentences, systems
-from phrasescore.report.blocks import Section
+from phrasescore.report.blocks import Block, Section
 from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import (
@@ -110,10 +110,10 @@ def _make_tuning(inputs: ReportInputs) -> MadeSection:
     reports = inputs.experiment.tune_reports()
     if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
-    tables = [systems.weights_table(reports)]
+    blocks: list[Block] = [systems.weights_table(reports)]
     if calibrated := {name: each for name, each in reports.items() if each.reliability}:
-        tables.append(systems.reliability_table(calibrated))
-    return MadeSection(Section("tuning", "Weights", "", tuple(tables)))
+        blocks.append(systems.reliability_figure(calibrated))
+    return MadeSection(Section("tuning", "Weights", "", tuple(blocks)))
 
 
 def _make_steps(inputs: ReportInputs) -> MadeSection:

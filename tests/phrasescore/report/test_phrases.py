@@ -45,7 +45,7 @@ def test_each_pair_is_a_point_with_both_scores_and_both_phrases() -> None:
         "extracted once",
         "extracted once",
     )
-    assert points.equal
+    assert not points.is_map
     assert " 4 of 1,000 pairs. " in points.caption
 
 

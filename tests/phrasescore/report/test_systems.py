@@ -9,12 +9,12 @@ import pytest
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison, SystemScore
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.records import ReliabilityRow
-from phrasescore.report.blocks import Intervals, Lines, Table
+from phrasescore.report.blocks import Intervals, Table
 from phrasescore.report.systems import (
     Results,
     TextResults,
     groups_section,
-    reliability_table,
+    reliability_figure,
     results_section,
     steps_section,
     text_results,
@@ -235,18 +235,18 @@ def test_the_result_is_said_in_a_sentence(found: Results, sentence: str) -> None
     assert found.headline() == sentence
 
 
-def test_groups_have_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_have_their_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     comparison = compare("first", "other")
     section = groups_section(comparison, [comparison.by_length("reference")])
-    (lines,) = section.blocks
-    assert isinstance(lines, Lines)
-    assert [(one.name, one.x) for one in lines.series] == [
-        ("first", ("1-5", "6-10")),
-        ("other", ("1-5", "6-10")),
-    ]
-    assert [one.y[1] for one in lines.series] == pytest.approx([100, 100])
-    assert lines.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
+    (figure,) = section.blocks
+    assert isinstance(figure, Intervals)
+    assert figure.rows == ("1-5", "6-10")
+    assert [each.name for each in figure.series] == ["first", "other"]
+    assert [each.values[1] for each in figure.series] == pytest.approx([100, 100])
+    for each in figure.series:
+        assert 0 <= each.low[0] < each.values[0] < each.high[0]
+    assert figure.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
 
 
 def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,10 +255,11 @@ def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) 
     systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
     comparison = Comparison(systems, [sentences(texts)])
     section = groups_section(comparison, [comparison.by_length("reference")])
-    (lines,) = section.blocks
-    assert isinstance(lines, Lines)
-    assert [(one.name, one.x) for one in lines.series] == [("first", ("1-5",)), ("other", ("1-5",))]
-    assert lines.caption.endswith("1-5: 10, 6-10: 1. Groups of fewer than 10 are not drawn.")
+    (figure,) = section.blocks
+    assert isinstance(figure, Intervals)
+    assert figure.rows == ("1-5",)
+    assert [len(each.values) for each in figure.series] == [1, 1]
+    assert figure.caption.endswith("1-5: 10, 6-10: 1. Groups of fewer than 10 are not drawn.")
 
 
 def tuned(*features: dict[str, object]) -> TuneReport:
@@ -284,16 +285,17 @@ def test_weights_of_systems_stand_side_by_side() -> None:
     )
 
 
-def test_reliability_is_a_row_for_each_tenth_of_the_sentences() -> None:
+def test_reliability_is_a_point_for_each_tenth_of_the_sentences() -> None:
     rows = [
         {"sentences": 3, "confidence": 0.25, "right": 0.5},
         {"sentences": 1, "confidence": 0.75, "right": 0.5},
     ]
     bins = msgspec.convert(rows, tuple[ReliabilityRow, ...])
     report = replace(tuned({"name": "LM0_0", "start": 0, "weight": 1}), reliability=bins)
-    table = reliability_table({"base": report})
-    assert table.rows == (("base", 3, 25.0, 50.0), ("base", 1, 75.0, 50.0))
-    assert "Expected calibration error: base 0.250." in table.caption
+    figure = reliability_figure({"base": report})
+    assert (figure.x, figure.y) == ((25.0, 75.0), (50.0, 50.0))
+    assert (figure.labels, figure.groups) == (("3 sentences", "1 sentences"), ("base", "base"))
+    assert "Expected calibration error: base 0.250." in figure.caption
     assert "expected calibration error: 0.250" in report.to_text()
 
 

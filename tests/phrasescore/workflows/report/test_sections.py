@@ -252,9 +252,9 @@ def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
     folder.write("src", SOURCE.replace("la maison\n", "la maison " * 6 + "\n"))
     report = folder.make(**TEXTS, translations=[("base", "base")])
     (series,) = block(report, "groups-1")["series"]
-    assert series["x"] == ["1-10", "11-20"]
-    assert series["spread"][0] > 0
-    assert series["spread"][1] == 0
+    assert block(report, "groups-1")["rows"] == ["1-10", "11-20"]
+    assert series["low"][0] < series["values"][0] < series["high"][0]
+    assert series["low"][1] == series["values"][1] == series["high"][1]
 
 
 def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
@@ -311,11 +311,11 @@ def test_a_step_without_a_finite_time_is_refused(folder: Folder) -> None:
 def test_without_the_packages_for_maps_the_rest_is_there(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "plotly", None)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
     report = folder.make(models="rnn", **TEXTS, translations=[("a", "base"), ("b", "ref")])
     assert keys(report)[0] == "results"
     kinds = {found["kind"] for section in report["sections"] for found in section["blocks"]}
-    assert not {"points", "matrix", "lines"} & kinds
+    assert not {"points", "lines", "intervals"} & kinds
     told = facts(report)
     assert told["left out: words"] == "this section needs pip install 'phrasescore[report]'"
     with pytest.raises(PhrasescoreError, match="pip install 'phrasescore\\[report\\]'"):
