@@ -12,7 +12,15 @@ VERBS: Mapping[str, str] = {}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
-OPTIONS: Mapping[tuple[str, ...], str] = {}
+OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("evaluate", "--nbest"): "name the lists with --lists",
+    ("evaluate", "--scores-command"): "use --command",
+    ("select", "--scores"): "use --differences",
+    ("train", "--preset", "attention-small"): "use rnnsearch-small",
+    ("train", "--preset", "small"): "use encoder-decoder-small",
+    ("tune", "--nbest"): "use --nbest-size",
+    ("tune", "--refs"): "use --references",
+}
 
 
 def verb_problem(verb: str) -> str | None:

@@ -26,13 +26,32 @@ _OF_TEXT = {*_COMMON, "source", "nbest", "name", "beam"}
 _TRANSLATING = {*_OF_TEXT, *names_of(Generating)}
 _FOREIGN = {*_OF_TEXT, "truecase_model", *names_of(ForeignText)} - {"precision"}
 _AUGMENTING = {*_COMMON, "moses_ini", "moses_ini_out", "resume", *names_of(Augmenting)}
-_nbest = options.option(
-    "--nbest",
-    "Write the N best translations of each sentence to FILE, in Moses' format.",
-    type=(str, click.IntRange(min=1)),
-    metavar="FILE N",
-    subject="Output",
+_NBEST = ("nbest_file", "nbest_size")  # the parameters that `_take_nbest` reads
+_LIST_SIZE = 100  # of --nbest
+_nbest = options.together(
+    options.file(
+        "--nbest nbest_file",
+        "Write the best translations of each sentence to this file, in Moses' format with their "
+        "features.",
+        subject="Output",
+    ),
+    options.option(
+        "--nbest-size",
+        "Number of translations per sentence in --nbest.",
+        type=click.IntRange(min=1),
+        metavar="N",
+        show_default=str(_LIST_SIZE),
+        subject="Output",
+    ),
 )
+
+
+def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
+    """Replace the options for n-best lists by the file and the size, or by None."""
+    path, size = (given.pop(name) for name in _NBEST)
+    if path is None and size is not None:
+        raise ArgumentError("--nbest-size requires --nbest")
+    return None if path is None else (path, size or _LIST_SIZE)
 
 
 @options.verb(
@@ -95,12 +114,12 @@ def decode(**given: Any) -> None:
 
     engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})
     how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
-    if given["nbest"] is not None:
-        given["nbest"] = NbestRequest(*given["nbest"], *how)
-    elif any(how):
+    lists = _take_nbest(given)
+    if lists is None and any(how):
         raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     search = take(SearchSettings, given)
-    run(**given, search=search, engine=engine, progress=show_progress)
+    nbest = None if lists is None else NbestRequest(*lists, *how)
+    run(**given, nbest=nbest, search=search, engine=engine, progress=show_progress)
     next_step.suggest()
 
 
@@ -114,12 +133,7 @@ def decode(**given: Any) -> None:
     "--tokenized", "TEXT has the system's words, as dev and test have; so has the output."
 )
 @heading("Output")
-@options.option(
-    "--nbest",
-    "Write the N best translations of each sentence to FILE, in Moses' format with all features.",
-    type=(str, click.IntRange(min=1)),
-    metavar="FILE N",
-)
+@_nbest
 @options.file("--explain", "Write the features of each translation to this file, as JSON.")
 @options.flag(
     "--confidence",
@@ -136,8 +150,8 @@ def translate(**given: Any) -> None:
     """
     from phrasescore.workflows.translation.translate import translate as run
 
-    compute = take(Compute, given)
-    run(**given, compute=compute, progress=show_progress)
+    compute, nbest = take(Compute, given), _take_nbest(given)
+    run(**given, nbest=nbest, compute=compute, progress=show_progress)
     next_step.suggest()
 
 
@@ -198,10 +212,12 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     trained with --reverse reads the target side and writes the source side.
     """
     text = take(ForeignText, given)
+    given["nbest"] = _take_nbest(given)
     if given["ctranslate2"]:
         from phrasescore.workflows.generate_foreign import generate_foreign
 
-        options.refuse_others(ctx, {*_FOREIGN, "ctranslate2"}, "cannot be used with --ctranslate2")
+        allowed = {*_FOREIGN, *_NBEST, "ctranslate2"}
+        options.refuse_others(ctx, allowed, "cannot be used with --ctranslate2")
         own = grouped(generate_foreign, only(given, _FOREIGN))
         generate_foreign(**own, text=text, progress=show_progress)
         next_step.suggest()
@@ -210,7 +226,8 @@ def generate(ctx: click.Context, /, **given: Any) -> None:
     if given["augment"] is None:
         from phrasescore.workflows.generate import generate as run
 
-        options.refuse_others(ctx, {*_TRANSLATING, "augment"}, "can only be used with --augment")
+        allowed = {*_TRANSLATING, *_NBEST, "augment"}
+        options.refuse_others(ctx, allowed, "can only be used with --augment")
         run(**grouped(run, only(given, _TRANSLATING)), progress=show_progress)
         next_step.suggest()
         return

@@ -35,7 +35,7 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
 )
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
-@options.references("--references --refs")
+@options.references()
 @options.file(
     "--weights start",
     "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "

@@ -80,9 +80,7 @@ class RoundTuning(
     iterations: int = option(
         25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"
     )
-    nbest_size: int = option(
-        100, "Number of hypotheses per list.", ge=1, flags="--nbest-size --nbest"
-    )
+    nbest_size: int = option(100, "Number of hypotheses per list.", ge=1)
     patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
 
 

@@ -221,20 +221,20 @@ def evaluate(
     lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
     figure = optional_path(plot)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give translations or --nbest")
+        raise ArgumentError("nothing to evaluate: give translations or --lists")
     if settings.allow_missing and lists is None:
-        raise ArgumentError("--allow-missing requires --nbest")
+        raise ArgumentError("--allow-missing requires --lists")
     if not reference_texts:
         raise ArgumentError("--references: expected at least one text")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
-    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.scores_commands:
+    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
         raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
-    if (is_grouped or settings.scores_commands) and not translated:
-        raise ArgumentError("--by-length, --by-unknown and --scores-command require translations")
+    if (is_grouped or settings.commands) and not translated:
+        raise ArgumentError("--by-length, --by-unknown and --command require translations")
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)

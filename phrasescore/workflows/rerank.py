@@ -8,7 +8,13 @@ from typing import cast, get_args
 
 import numpy as np
 
-from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
+from moses_integration.list_features import (
+    EvenAverage,
+    Values,
+    WeightedSum,
+    feature_matrix,
+    with_total,
+)
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_every_list, read_nbest
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
@@ -25,6 +31,7 @@ from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings import old_names
 from phrasescore.settings.tuning import Reranking
 from tuning.choices import expected_gains, expected_scores, posterior
 from tuning.settings import GainName
@@ -150,6 +157,9 @@ class NewScore:
 
     def __call__(self, found: NbestList) -> Values:
         """Return the score of each hypothesis."""
+        if isinstance(self._score, WeightedSum) and not self._score.used:
+            names = feature_matrix(found).sizes
+            self._score.weights = old_names.weights_for(names, self._score.weights, self._where)
         scores = self._score(found)
         if not self._is_mbr:
             return scores

@@ -90,7 +90,7 @@ def select(
             raise ArgumentError(f"{names} are the same file: expected two models")
     given = [one is not None for one, _ in sides]
     if settings.at_random and (any(given) or differences is not None or threshold is not None):
-        raise ArgumentError("--random cannot be combined with models, --scores or --threshold")
+        raise ArgumentError("--random cannot be combined with models, --differences or --threshold")
     if not settings.at_random and not any(given):
         raise ArgumentError("expected --in-domain and --general, or --random")
     if (target is None) != (target_output is None):

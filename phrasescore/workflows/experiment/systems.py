@@ -20,6 +20,7 @@ from phrasescore.features import (
 )
 from phrasescore.foreign import ForeignText
 from phrasescore.plugins import find_plugin
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import NetworkKind, find_kind, get_kind, kind_names, known_kinds
 from phrasescore.settings.toml_file import TomlTable, unknown
@@ -188,11 +189,17 @@ def check_model(
         model = _like_its_start(own, model, model.xbleu, models)
     named = model.kind or _kind(name)
     if named is None:
-        raise own.error("kind", "is missing: expected a kind of network")
+        problem = old_names.renamed("model", name, old_names.MODELS)
+        raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
     kind = find_kind(named)
     if kind is None:
-        raise own.error("kind", f"{unknown('value', named, sorted(known_kinds()))}, got {named!r}")
+        problem = old_names.renamed("kind", named, old_names.KINDS)
+        other = f"{unknown('value', named, sorted(known_kinds()))}, got {named!r}"
+        raise own.error("kind", problem or other)
     if model.preset is not None:
+        problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
+        if problem is not None and model.preset not in preset_names(kind):
+            raise own.error("preset", problem)
         own.check_choice("preset", model.preset, preset_names(kind))
     config = _preset(model, kind)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
@@ -355,7 +362,9 @@ def _problems(
                 return
             if kind is None:
                 known = [*models, *_KINDS_BY_NAME, *known_kinds(), *_FEATURES, *files, *features]
-                yield unknown(f"model or feature {name!r}", name, known)
+                yield old_names.renamed("model", name, old_names.MODELS) or unknown(
+                    f"model or feature {name!r}", name, known
+                )
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
         model = models[name]
