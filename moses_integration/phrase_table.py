@@ -1,7 +1,7 @@
-"""Read Moses' text phrase tables and lexical tables; add scores and phrase pairs to the former."""
+"""Read Moses' text phrase tables and lexical tables; add scores to the former."""
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, groupby
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +24,6 @@ class PhraseTableLine(NamedTuple):
     raw: bytes  # the whole line without its newline, byte for byte
     pair: PhrasePair
     num_scores: int  # the same in all lines of a table
-    end: bytes  # the newline; empty if the last line of the file has none
 
 
 class TableBlock(NamedTuple):
@@ -106,13 +105,11 @@ class TableBlock(NamedTuple):
         new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast
         data, num_scores = self.data, self.num_scores
         begins, stops = self.begins[:-1].tolist(), (self.begins[1:] - 1).tolist()
-        ends = [b"\n"] * len(stops)
         if data[stops[-1]] != _NEWLINE:
             stops[-1] += 1
-            ends[-1] = b""
-        parts = zip(begins, stops, ends, self.pairs(), strict=True)
-        for number, (begin, stop, end, pair) in enumerate(parts, start=self.before + 1):
-            yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
+        parts = zip(begins, stops, self.pairs(), strict=True)
+        for number, (begin, stop, pair) in enumerate(parts, start=self.before + 1):
+            yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores))
 
 
 def read_table_blocks(path: str) -> Iterator[TableBlock]:
@@ -176,128 +173,6 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
-
-
-# New phrase pairs
-
-# Field 7, the properties, marks a new pair. Moses accepts only registered keys there and exits with
-# "Phrase property is not registered" for any other key, such as Origin (moses/PP/Factory.cpp). The
-# key Tree accepts any text as value, and only TreeStructureFeature reads it.
-_NEW_PAIR = b"{{Tree generated}}"
-_SEPARATOR = b" ||| "  # comes after a phrase in a line, and so affects the byte order of lines
-
-
-class SourceBlock(NamedTuple):
-    """A source phrase with its lines in the table; none if the table does not have it."""
-
-    source: tuple[str, ...]
-    lines: list[PhraseTableLine]
-
-    @property
-    def times_extracted(self) -> float:
-        """How often the source phrase was extracted: the sum of the joint counts in field 5."""
-        return sum(table_line.joint_count(line.raw) for line in self.lines)
-
-    def lacks(self, target: tuple[str, ...]) -> bool:
-        """Return whether the table has no line for the source with this target."""
-        return all(line.pair.target != target for line in self.lines)
-
-
-class NewPair(NamedTuple):
-    """A new target phrase for a source phrase, with its scores."""
-
-    target: tuple[str, ...]
-    log_scores: tuple[float, ...]  # natural logarithms
-
-
-def read_sources(
-    path: str, lines: Iterable[PhraseTableLine], *, after: tuple[str, ...] | None = None
-) -> Iterator[SourceBlock]:
-    """Yield each source phrase of a table with its lines, in order, one at a time.
-
-    The table must be sorted by bytes (``LC_ALL=C sort``), as it is after Moses' training.
-
-    :param after: the source phrase in the line before the first block.
-    """
-    previous = after
-    for source, group in groupby(lines, lambda line: line.pair.source):
-        block = list(group)
-        if previous is not None and _key(source) < _key(previous):
-            found = f"{shorten(' '.join(source))} after {shorten(' '.join(previous))}"
-            problem = f"expected a table sorted with LC_ALL=C sort, found {found}; sort the table"
-            raise DataError(path, block[0].number, problem)
-        yield SourceBlock(source, block)
-        previous = source
-
-
-def with_missing(
-    blocks: Iterable[SourceBlock],
-    sources: Iterable[tuple[str, ...]],
-    *,
-    after: tuple[str, ...] | None = None,
-) -> Iterator[SourceBlock]:
-    """Yield the blocks in order, with an empty block for each missing source after ``after``."""
-    waiting = sorted(set(sources), key=_key, reverse=True)
-    while after is not None and waiting and _key(waiting[-1]) <= _key(after):
-        waiting.pop()
-    for block in blocks:
-        while waiting and _key(waiting[-1]) < _key(block.source):
-            yield SourceBlock(waiting.pop(), [])
-        if waiting and waiting[-1] == block.source:
-            waiting.pop()
-        yield block
-    while waiting:
-        yield SourceBlock(waiting.pop(), [])
-
-
-def is_writable(phrase: Sequence[str]) -> bool:
-    """Return whether Moses would read these words unchanged as a phrase."""
-    # "|" separates factors, and blanks separate words.
-    return bool(phrase) and not any(set(word) & set("| \t\r\n") for word in phrase)
-
-
-def write_block(
-    block: SourceBlock, pairs: Iterable[NewPair], *, indicator: bool
-) -> Iterator[bytes]:
-    """Yield the lines of a source phrase, with the new pairs in their sorted positions.
-
-    :param indicator: whether to add a score to each line: 1 for an old pair and e for a new pair.
-        Moses takes the logarithms, 0 and 1. If false, old lines are unchanged.
-    """
-    waiting = sorted(pairs, key=lambda pair: _key(pair.target), reverse=True)
-    for line in block.lines:
-        while waiting and _key(waiting[-1].target) < _key(line.pair.target):
-            yield _new_line(block.source, waiting.pop(), indicator=indicator)
-        raw = table_line.add_scores(line.raw, [0.0]) if indicator else line.raw
-        yield raw + line.end
-    while waiting:
-        yield _new_line(block.source, waiting.pop(), indicator=indicator)
-
-
-def end_lines(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the lines; add a newline to any line except the last one that lacks it."""
-    ends = True
-    for line in lines:
-        yield line if ends else b"\n" + line
-        ends = line.endswith(b"\n")
-
-
-def _new_line(source: tuple[str, ...], pair: NewPair, *, indicator: bool) -> bytes:
-    scores = [*pair.log_scores, 1.0] if indicator else list(pair.log_scores)
-    fields = [
-        " ".join(source).encode(),
-        " ".join(pair.target).encode(),
-        b" ".join(map(table_line.format_probability, scores)),
-        b"",  # no alignment
-        b"0 0 0",  # counts: the pair is not in the corpus
-        b"",
-        _NEW_PAIR,
-    ]
-    return _SEPARATOR.join(fields).replace(b"|||  |||", b"||| |||") + b"\n"
-
-
-def _key(phrase: tuple[str, ...]) -> bytes:
-    return " ".join(phrase).encode() + _SEPARATOR
 
 
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:

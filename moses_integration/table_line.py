@@ -1,4 +1,4 @@
-r"""Parse a line of a Moses text phrase table, and add scores to it.
+r"""Parse a line of a Moses text phrase table, and format new scores.
 
 A line is ``source ||| target ||| scores ||| alignment ||| counts ||| sparse ||| properties``. The
 fields after the scores may be missing. A line is valid if Moses loads it correctly
@@ -38,7 +38,7 @@ from phrasescore.records import PhrasePair, split_words
 
 LOWEST_LOG = -100.0  # LOWEST_SCORE, moses/TypeDef.h: where Moses floors a logarithm
 HIGHEST_LOG = 88.0  # Moses reads exp(88.73) as infinity, because it overflows float32
-HIGHEST_COUNT = 1e15  # maximum count of a phrase pair; larger numbers are not counts
+_HIGHEST_COUNT = 1e15  # maximum count of a phrase pair; larger numbers are not counts
 
 # The smallest number that rounds to infinity in float32: half a step above 2^128 - 2^104, the
 # largest float32.
@@ -137,16 +137,6 @@ def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
     return template % tuple(map(math.exp, np.maximum(logs, LOWEST_LOG).tolist()))
 
 
-def add_scores(raw: bytes, log_values: Sequence[float]) -> bytes:
-    """Append scores, given as natural logarithms, to a valid line; all other bytes are unchanged.
-
-    >>> add_scores(b"the house ||| la maison ||| 0.5 1 ||| 0-0 1-1", [math.log(0.25)])
-    b'the house ||| la maison ||| 0.5 1 0.25 ||| 0-0 1-1'
-    """
-    _, end = score_span(raw)
-    return b" ".join((raw[:end], *map(format_probability, log_values))) + raw[end:]
-
-
 def score_span(raw: bytes) -> tuple[int, int]:
     """Return where field 3 begins and where its last score ends."""
     start = raw.find(b"|||", raw.find(b"|||") + 3) + 3
@@ -170,7 +160,7 @@ def joint_count(raw: bytes) -> float:
         count = float(raw.split(b"|||", 5)[4].split()[2])
     except (IndexError, ValueError):
         return 1.0
-    return count if 0 <= count <= HIGHEST_COUNT else 1.0
+    return count if 0 <= count <= _HIGHEST_COUNT else 1.0
 
 
 # Plain lines, in compiled code

@@ -18,7 +18,6 @@ from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
 from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
-from phrasescore.settings.generation import Augmenting as Augmenting
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
 from phrasescore.settings.scoring import Rescoring as Rescoring
@@ -35,8 +34,6 @@ from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
-from phrasescore.workflows.augment import AugmentSummary as AugmentSummary
-from phrasescore.workflows.augment import augment as augment
 from phrasescore.workflows.building.language_model import BuildLmSummary as BuildLmSummary
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary
@@ -55,14 +52,11 @@ from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
 from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
-from phrasescore.workflows.experiment.snakemake import export_experiment as export_experiment
 from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
 from phrasescore.workflows.export import ExportSummary as ExportSummary
 from phrasescore.workflows.export import export as export
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
-from phrasescore.workflows.generate_foreign import ForeignGenerateSummary as ForeignGenerateSummary
-from phrasescore.workflows.generate_foreign import generate_foreign as generate_foreign
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
@@ -83,7 +77,6 @@ from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment
 from phrasescore.workflows.select import SelectSummary as SelectSummary
 from phrasescore.workflows.select import select as select
-from phrasescore.workflows.show import TableFigures as TableFigures
 from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune

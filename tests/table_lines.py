@@ -1,7 +1,23 @@
-"""Lines of phrase tables as they were before scores were added to them."""
+"""Add scores to lines of phrase tables, and remove them."""
 
-from moses_integration.table_line import score_span
+from collections.abc import Iterable
+
+import numpy as np
+
+from moses_integration import phrase_table
+from moses_integration.table_line import parse_line, score_span
 from phrasescore.io.text import shorten
+
+
+def add_scores(raw: bytes, log_values: Iterable[float]) -> bytes:
+    """Return a line with more scores, as `TableBlock.with_scores` writes them.
+
+    >>> add_scores(b"la maison ||| the house ||| 0.5 1 ||| 0-0 1-1", [np.log(0.25)])
+    b'la maison ||| the house ||| 0.5 1 0.25 ||| 0-0 1-1'
+    """
+    block, problem = phrase_table._check("t", 0, parse_line("t", 1, raw, None)[1], raw + b"\n")
+    assert problem is None
+    return block.with_scores([np.array([value]) for value in log_values]).removesuffix(b"\n")
 
 
 def remove_scores(raw: bytes, how_many: int) -> bytes:

@@ -227,9 +227,9 @@ def test_every_kind_of_network_is_named_where_all_are() -> None:
 LIBRARY = DOCS / "library.md"
 EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
-    *("load_model", "train", "annotate", "augment", "rescore", "rerank", "tune"),
+    *("load_model", "train", "annotate", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
-    *("combine", "make_report", "run_experiment", "export_experiment", "export", "score"),
+    *("combine", "make_report", "run_experiment", "export", "score"),
     *("show", "fine_tune", "doctor", "list_features", "build", "build_lm"),
     *("load_system", "translate", "tune_arrays", "read_lists", "rescore_lists", "rerank_lists"),
 }

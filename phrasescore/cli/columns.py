@@ -139,7 +139,7 @@ def column_spec(param: str, value: str) -> ColumnSpec:
     return ColumnSpec(_KINDS[param], name, int(number) if number else None)
 
 
-def refuse_foreign_text(ctx: click.Context, *more: str) -> None:
-    """Reject the options of `foreign_text`, and ``more`` options, without a foreign model."""
-    allowed = ctx.params.keys() - {*options.names_of(ForeignText), *more}
+def refuse_foreign_text(ctx: click.Context) -> None:
+    """Reject the options of `foreign_text` without a foreign model."""
+    allowed = ctx.params.keys() - options.names_of(ForeignText)
     options.refuse_others(ctx, allowed, "can only be used with --ctranslate2")

@@ -13,7 +13,6 @@ from phrasescore.progress import format_duration
 from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.signals import EndedBySignal
 
-_OF_ALL = {"config", "output"}
 _text = partial(options.file, nargs=2, required=True)
 
 
@@ -24,9 +23,8 @@ _text = partial(options.file, nargs=2, required=True)
 @heading("Output")
 @options.file(
     "-o --output",
-    "The folder for all files; the same command continues a run that was stopped. With --export, "
-    "the file to write.",
-    "OUTPUT",
+    "The folder for all files; the same command continues a run that was stopped.",
+    "FOLDER",
     required=True,
 )
 @heading("Long runs")
@@ -36,21 +34,17 @@ _text = partial(options.file, nargs=2, required=True)
     expose_value=False,
 )
 @options.flag("--dry-run", "List the steps, and show which are done.")
-@options.choice(
-    "--export", "Write the steps to OUTPUT, for another program that runs them.", ["snakemake"]
+@options.option(
+    "--step",
+    "Run one step that --dry-run lists, with _ for the blanks in its name.",
+    metavar="NAME",
 )
-@options.file(
-    "--folder", "With --export: the folder for all files.", "FOLDER", show_default="OUTPUT.out"
-)
-@options.option("--step", "Run one step, as an exported experiment does.", metavar="NAME")
 @click.pass_context
 def experiment(
     ctx: click.Context,
     config: str,
     output: str,
     dry_run: bool,
-    export: str | None,
-    folder: str | None,
     step: str | None,
 ) -> None:
     """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
@@ -60,19 +54,12 @@ def experiment(
     or settings change.
     """
     from phrasescore.io.text_table import text_table
+    from phrasescore.workflows.experiment.one_step import run_step
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
-    from phrasescore.workflows.experiment.snakemake import export_experiment, run_step
     from phrasescore.workflows.experiment.table import REPORT, to_text
 
-    if export:
-        options.refuse_others(ctx, {*_OF_ALL, "export", "folder"}, "cannot be used with --export")
-        if output == "-" and not folder:
-            raise click.UsageError("--folder is required if OUTPUT is -")
-        export_experiment(config, output, folder or f"{output}.out")
-        return
-    options.refuse_others(ctx, {*_OF_ALL, "dry_run", "step"}, "can only be used with --export")
     if step is not None:
-        options.refuse_others(ctx, {*_OF_ALL, "step"}, "cannot be used with --step")
+        options.refuse_others(ctx, {"config", "output", "step"}, "cannot be used with --step")
         run_step(config, output, step, command=options.typed_command())
     elif dry_run:
         rows = [

@@ -4,8 +4,6 @@ from typing import Any
 
 from phrasescore.cli import options
 from phrasescore.cli.messages import print_text
-from phrasescore.cli.options import heading
-from phrasescore.cli.progress import show_progress
 
 
 def _print(found: Any, report_format: str) -> None:
@@ -38,16 +36,14 @@ def features(report_format: str) -> None:
     _print(list_features(), report_format)
 
 
-@options.verb("Show the content of a model or a phrase table", "show phrase-table.gz --model model")
-@options.argument("path", metavar="MODEL|TABLE")
-@heading("Input")
-@options.file("--model", "Report how much of TABLE this model's shortlists cover.", "MODEL")
+@options.verb("Show the content of a model, a system or an experiment", "show model")
+@options.argument("path", metavar="MODEL|SYSTEM|FOLDER")
 @options.report_format
-def show(path: str, model: str | None, report_format: str) -> None:
-    """Report the content of a model folder or a phrase table.
+def show(path: str, report_format: str) -> None:
+    """Report the content of a MODEL, of a system.toml, or of a FOLDER of build or experiment.
 
-    A table is read once, as a stream; '-' is stdin. Logarithms are natural.
+    Logarithms are natural.
     """
     from phrasescore.workflows.show import show as run
 
-    _print(run(path, model=model, progress=show_progress), report_format)
+    _print(run(path), report_format)

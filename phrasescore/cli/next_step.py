@@ -178,10 +178,6 @@ def _after_decode(given: Given) -> Step | None:
     return "add a network's score to the lists", [f"phrasescore rescore {quote(lists)} {options}"]
 
 
-def _after_generate(given: Given) -> Step | None:
-    return _after_translation(given) if given["augment"] is None else _after_new_column(given)
-
-
 def _after_build(given: Given) -> Step:
     texts = f"--train {quote(given['source'])} {quote(given['target'])} --dev DEV_SOURCE "
     texts += "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml"
@@ -211,7 +207,7 @@ _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "decode": _after_decode,
     "experiment": _after_experiment,
     "export": _after_export,
-    "generate": _after_generate,
+    "generate": _after_translation,
     "init": _after_init,
     "rerank": _after_translation,
     "rescore": _after_lists,

@@ -5,14 +5,13 @@ from typing import Any
 
 import click
 
-from phrasescore.cli import columns, next_step, options
-from phrasescore.cli.options import FILE_NAME, heading, names_of, only, take
+from phrasescore.cli import next_step, options
+from phrasescore.cli.options import FILE_NAME, heading, names_of, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
-from phrasescore.foreign import ForeignText
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.generation import Augmenting, BeamSearch, Generating, Segmenting
+from phrasescore.settings.generation import Generating, Segmenting
 from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
@@ -20,13 +19,6 @@ from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSetting
 _logger = logging.getLogger(__name__)
 
 _OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
-# The parameters for each mode of `generate`: translating, CTranslate2, and augmenting.
-_COMMON = {"model", "output", *names_of(Compute)}
-_OF_TEXT = {*_COMMON, "source", "nbest", "name", "beam"}
-_TRANSLATING = {*_OF_TEXT, *names_of(Generating)}
-_FOREIGN = {*_OF_TEXT, "truecase_model", *names_of(ForeignText)} - {"precision"}
-_AUGMENTING = {*_COMMON, "moses_ini", "moses_ini_out", "resume", *names_of(Augmenting)}
-_NBEST = ("nbest_file", "nbest_size")  # the parameters that `_take_nbest` reads
 _LIST_SIZE = 100  # of --nbest
 _nbest = options.together(
     options.file(
@@ -48,7 +40,7 @@ _nbest = options.together(
 
 def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
     """Replace the options for n-best lists by the file and the size, or by None."""
-    path, size = (given.pop(name) for name in _NBEST)
+    path, size = given.pop("nbest_file"), given.pop("nbest_size")
     if path is None and size is not None:
         raise ArgumentError("--nbest-size requires --nbest")
     return None if path is None else (path, size or _LIST_SIZE)
@@ -172,7 +164,7 @@ def serve(system: str, **given: Any) -> None:
 
 
 @options.verb(
-    "Translate with a network, or extend a phrase table",
+    "Translate with a network",
     "generate model test.en -o translations.fr",
     main="-o --nbest --beam --workers --device",
 )
@@ -180,63 +172,19 @@ def serve(system: str, **given: Any) -> None:
 @options.argument("source", metavar="[SOURCE]", default="-", required=False)
 @options.of(Generating)
 @_nbest
-@heading("Networks and features")
-@options.flag(
-    "--ctranslate2", "MODEL is the folder of a translation model converted for CTranslate2."
-)
-@columns.foreign_text
-@options.file(
-    "--truecase-model",
-    "For --ctranslate2: a model of Moses' train-truecaser.perl, to truecase the translations.",
-)
-@heading("New phrase pairs")
-@options.file(
-    "--augment",
-    "Generate targets for the sources in a sorted phrase table, and write the table with the new "
-    "pairs.",
-    "TABLE",
-)
-@options.of(Augmenting, without=names_of(BeamSearch))
-@options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
-@options.file("--moses-ini-out", "Write a moses.ini with the new column.", "OUT")
-@heading("Long runs")
-@options.flag("--resume", "Continue a run of --augment that was killed.")
 @options.output
 @options.of(Compute)
-@click.pass_context
-def generate(ctx: click.Context, /, **given: Any) -> None:
+def generate(**given: Any) -> None:
     """Translate each line of SOURCE, a tokenised text, with the network MODEL.
 
-    A beam search finds the best translation. --sample writes random translations instead, and
-    --augment writes new pairs for a phrase table. Without SOURCE, stdin is read. A model that was
-    trained with --reverse reads the target side and writes the source side.
+    A beam search finds the best translation. --sample writes random translations instead. Without
+    SOURCE, stdin is read. A model that was trained with --reverse reads the target side and writes
+    the source side.
     """
-    text = take(ForeignText, given)
-    given["nbest"] = _take_nbest(given)
-    if given["ctranslate2"]:
-        from phrasescore.workflows.generate_foreign import generate_foreign
+    from phrasescore.workflows.generate import generate as run
 
-        allowed = {*_FOREIGN, *_NBEST, "ctranslate2"}
-        options.refuse_others(ctx, allowed, "cannot be used with --ctranslate2")
-        own = grouped(generate_foreign, only(given, _FOREIGN))
-        generate_foreign(**own, text=text, progress=show_progress)
-        next_step.suggest()
-        return
-    columns.refuse_foreign_text(ctx, "truecase_model")
-    if given["augment"] is None:
-        from phrasescore.workflows.generate import generate as run
-
-        allowed = {*_TRANSLATING, *_NBEST, "augment"}
-        options.refuse_others(ctx, allowed, "can only be used with --augment")
-        run(**grouped(run, only(given, _TRANSLATING)), progress=show_progress)
-        next_step.suggest()
-        return
-    from phrasescore.workflows.augment import augment
-
-    options.refuse_others(ctx, {*_AUGMENTING, "augment"}, "cannot be used with --augment")
-    own = grouped(augment, only(given, _AUGMENTING))
-    done = augment(given["augment"], **own, progress=show_progress)
-    _logger.info("%s", done.summary())
+    nbest = _take_nbest(given)
+    run(**grouped(run, given), nbest=nbest, progress=show_progress)
     next_step.suggest()
 
 

@@ -1,19 +1,16 @@
 """Models from other toolkits, converted by CTranslate2.
 
-Moses' words are joined to text, which is split into the pieces that CTranslate2 translates or
-scores.
+Moses' words are joined to text, which is split into the pieces that CTranslate2 scores.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from phrasescore.arguments import flag
 from phrasescore.errors import DataError
 from phrasescore.io.languages import checked_language
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
-from phrasescore.records import split_words
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
 
@@ -80,17 +77,12 @@ class ForeignText(Settings, heading="CTranslate2"):
 
 
 class PieceText:
-    """Converts between Moses' words and pieces, for one side of a foreign model.
-
-    From words to pieces:
+    """Converts Moses' words to pieces, for one side of a foreign model.
 
     1. The first word of a sentence is capitalized, as by Moses' detruecase.perl, if requested.
     2. Moses' escapes are undone and the words joined, as by detokenizer.perl; not for a model that
        was trained on Moses' tokens.
     3. sentencepiece splits the text. Without a sentencepiece model, the words are the pieces.
-
-    From pieces to words: the pieces are joined, the text is split and escaped as by tokenizer.perl,
-    and a truecaser restores the case that words have within sentences.
 
     :param spm: path of a sentencepiece model; None if words are the pieces.
     :param language: a code such as ``fr``, for the rules of Moses' tokenizer.
@@ -104,27 +96,19 @@ class PieceText:
         *,
         moses_tokens: bool = False,
         detruecase: bool = False,
-        truecase_model: str | None = None,
         joins: bool = False,
     ) -> None:
         from importlib.metadata import version  # slow, and needed by few commands
 
         import sacremoses
 
-        from phrasescore.io import moses_text  # imports xopen, which is slow
-
         self._spm: Any = None
         self._digest = "words"
         if spm is not None:
             self._spm, self._digest = _load_spm(spm)
         self._joins = not moses_tokens and (joins or spm is not None)
-        # Loaded only to translate: it warns of a language without rules.
-        self._load_tokenizer = partial(moses_text.load_tokenizer, language)
         self._detokenizer = sacremoses.MosesDetokenizer(lang=language)
         self._detruecaser = sacremoses.MosesDetruecaser() if detruecase else None
-        self._truecaser = (
-            None if truecase_model is None else moses_text.load_truecaser(truecase_model)
-        )
         rules = f"{language} sacremoses {version('sacremoses')}" if self._joins else "Moses' tokens"
         self._rules = f"{rules} detruecase" if detruecase else rules
 
@@ -155,15 +139,6 @@ class PieceText:
             return text.split(" ") if text else []
         pieces: list[str] = self._spm.encode(text, out_type=str)
         return pieces
-
-    def words(self, pieces: list[str]) -> tuple[str, ...]:
-        """Join the model's pieces into words; see the class."""
-        text = " ".join(pieces) if self._spm is None else self._spm.decode(pieces)
-        if self._joins:
-            words = self._load_tokenizer()(text)
-        else:
-            words = list(split_words(text))
-        return tuple(words if self._truecaser is None else self._truecaser(words))
 
 
 def _load_spm(path: str) -> tuple[Any, str]:

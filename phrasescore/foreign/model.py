@@ -6,7 +6,6 @@ import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
 
@@ -21,7 +20,6 @@ MAX_BATCH = 1 << 25
 # Weights with a row for each piece.
 _SOURCE_WEIGHTS = ("encoder/embeddings_0/weight", "encoder/embeddings/weight")
 TARGET_WEIGHTS = ("decoder/embeddings/weight", "decoder/projection/weight")
-_MORE_PIECES = 10  # a translation has at most twice the source's pieces plus this many
 
 _Key = TypeVar("_Key")
 Pieces = tuple[str, ...]
@@ -49,13 +47,8 @@ class _PieceVocabulary:
 class ForeignModel(ConvertedFolder):
     """The folder of a translation model, checked but not loaded."""
 
-    def __init__(self, folder: str, text: ForeignText, truecase_model: str | None = None) -> None:
+    def __init__(self, folder: str, text: ForeignText) -> None:
         super().__init__(folder)
-        if self.is_generator:
-            problem = "it has only a decoder; use it in rescore or score"
-            raise ModelError(
-                f"{folder}: expected a translation model, found a language model: {problem}"
-            )
         if text.prompt is not None:
             problem = "--prompt is for language models, and this is a translation model"
             raise ModelError(f"{folder}: {problem}")
@@ -68,7 +61,7 @@ class ForeignModel(ConvertedFolder):
         piece_text = partial(PieceText, moses_tokens=text.moses_tokens, detruecase=text.detruecase)
         source, target = self._spm("source", text.source_spm), self._spm("target", text.target_spm)
         self.source = piece_text(source, text.source_language)
-        self.target = piece_text(target, text.target_language, truecase_model=truecase_model)
+        self.target = piece_text(target, text.target_language)
         suffix = text.source_suffix
         if suffix is None:
             # The converter for transformers leaves it to their tokenizers to add </s>; other
@@ -84,7 +77,7 @@ class ForeignModel(ConvertedFolder):
                 "decoder_start_token is null: --target-prefix must begin with the start symbol"
             )
             raise ModelError(f"{folder}/config.json: {problem}")
-        # The number of prefix tokens that CTranslate2 scores and returns: all but a start symbol.
+        # The number of prefix tokens that CTranslate2 scores: all but a start symbol.
         self.num_scored = len(self.prefix) - has_start
 
     @cached_property
@@ -242,46 +235,6 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
             pieces, unknown = len(source) + len(target), model.count_unknown(source, target)
             yield PieceScore(value, pieces, unknown)
 
-    def translate(
-        self, sources: Sequence[tuple[str, ...]], beam: int, num_best: int
-    ) -> list[list[tuple[str, ...]]]:
-        """Return the best translations of each source as words, in descending order of log p.
-
-        Translations with equal words and different pieces are merged. The translation of an empty
-        source is empty.
-        """
-        pieces = {words: tuple(self._model.source.pieces(words)) for words in sources}
-        groups: dict[int, list[Pieces]] = defaultdict(list)
-        for source in dict.fromkeys(pieces.values()):
-            groups[len(source)].append(source)
-        translations: dict[Pieces, list[tuple[str, ...]]] = {(): [()]}
-        for length, group in groups.items():
-            for batch in _batches(group, self._model.num_known * beam) if length else ():
-                texts = self._translate(batch, beam, num_best)
-                translations.update(zip(batch, texts, strict=False))
-        return [translations[pieces[words]] for words in sources]
-
-    def _translate(
-        self, batch: list[Pieces], beam: int, num_best: int
-    ) -> Iterator[list[tuple[str, ...]]]:
-        model = self._model
-        longest = 2 * len(batch[0]) + _MORE_PIECES
-        try:
-            results = self.loaded.translate_batch(
-                [[*model.before, *source, *model.after] for source in batch],
-                target_prefix=[list(model.prefix)] * len(batch) if model.prefix else None,
-                beam_size=beam,
-                num_hypotheses=num_best,
-                length_penalty=0,
-                max_input_length=0,
-                max_decoding_length=longest + model.num_scored,
-            )
-        except (RuntimeError, ValueError) as error:
-            raise self.refused(error, "".join(batch[0])) from error
-        for result in results:
-            texts = (model.target.words(item[model.num_scored :]) for item in result.hypotheses)
-            yield list(dict.fromkeys(texts))
-
 
 def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
     """Yield batches of items with ``size`` probabilities each; a single item is repeated."""
@@ -289,27 +242,3 @@ def _batches(items: list[_Key], size: int) -> Iterator[list[_Key]]:
     for start in range(0, len(items), count):
         batch = items[start : start + count]
         yield batch * 2 if len(batch) == 1 else batch
-
-
-@dataclass(frozen=True)
-class ForeignFolder:
-    """The folder of a foreign model, and the settings with which a worker loads it."""
-
-    path: str
-    text: ForeignText
-    device: str = "cpu"
-    threads: int = 1  # number of callers in the worker's process
-    fingerprint: str | None = None  # expected if the folder may be on another machine
-    truecase_model: str | None = None
-
-    def in_folder(self) -> "ForeignFolder":
-        """Return a copy for workers on other machines, where the folder has the same path."""
-        fingerprint = ForeignModel(self.path, self.text, self.truecase_model).fingerprint
-        return replace(self, path=os.path.abspath(self.path), fingerprint=fingerprint)
-
-    def load(self) -> ForeignNetwork:
-        """Check the model, and return it."""
-        model = ForeignModel(self.path, self.text, self.truecase_model)
-        if self.fingerprint not in (None, model.fingerprint):
-            raise ModelError(f"{self.path}: a worker found a different model there")
-        return ForeignNetwork(model, self.device, self.threads)

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
-from phrasescore.engines import WorkerPool, open_pool
+from phrasescore.engines import open_pool
 from phrasescore.errors import ModelError
 from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.io.ragged import RaggedArray
@@ -277,9 +277,6 @@ def _words(vocabulary: Vocabulary) -> Iterator[str]:
 # Work on an engine
 
 
-TargetPool = WorkerPool[SourceWindow, list[list[Generated]]]
-
-
 class GeneratorLoader(NamedTuple):
     """Loads a generator, here or on another machine."""
 
@@ -332,17 +329,13 @@ class TargetWork:
 
         return find
 
-    def windows(self, sources: Iterable[Source]) -> Iterator[SourceWindow]:
-        """Yield the sources in windows."""
+    def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
+        """Yield the targets for each source, in order; windows are read ahead."""
         size = self.batch_size * WINDOW_BATCHES
         iterator = iter(sources)
         parts = iter(lambda: list(islice(iterator, size)), [])
-        return zip(count(step=size), parts, strict=False)
-
-    def targets(self, sources: Iterable[Source], engine: Compute) -> Iterator[list[Generated]]:
-        """Yield the targets for each source, in order; windows are read ahead."""
         with open_pool(engine, self) as pool:
-            for targets in pool.map(self.windows(sources)):
+            for targets in pool.map(zip(count(step=size), parts, strict=False)):
                 yield from targets
         for note in pool.notes:
             _logger.warning("%s", note)

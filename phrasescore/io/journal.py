@@ -121,7 +121,7 @@ class FileDigests:
     def digest(self, path: Path) -> str:
         """Return the digest of a file, or of the files in a folder and their names.
 
-        Files whose names begin with a dot are ignored: Snakemake puts such files into folders.
+        Files whose names begin with a dot are ignored: they belong to other programs.
         """
         try:
             if not path.is_dir():

@@ -116,8 +116,6 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 class StreamOutput:
     """Stdout, a device or a pipe, as a :class:`phrasescore.io.resumable.ResumableOutput`."""
 
-    last_skipped = None
-
     def __init__(self, path: str) -> None:
         self._opened = open_output(path)
 

@@ -92,8 +92,6 @@ class ResumableOutput:
     this process. After any other exception (Ctrl-C, a full disk), it keeps the file, and logs how
     to resume. It always keeps the work of an earlier run.
 
-    :ivar last_skipped: the last line that `remaining` skipped, or None.
-
     :param settings: everything on which the bytes depend, except the input and the compression.
     :param chunk_lines: lines per chunk; None if the caller of `write` decides where chunks end.
     """
@@ -112,7 +110,6 @@ class ResumableOutput:
         self._begun = self._promised = OutputJournal({**settings, **form})
         # Number of lines written, the earlier run's included, and of lines in whole chunks.
         self._lines = self._lines_in_chunks = 0
-        self.last_skipped: InputLines | None = None
         self._failed = False
 
     def __enter__(self) -> Self:
@@ -209,7 +206,7 @@ class ResumableOutput:
         """Skip the finished lines, after checking that they have not changed."""
         left = self._begun.lines
         for block in blocks if left else ():
-            self.last_skipped = done = block.lines(0, min(left, block.num_lines))
+            done = block.lines(0, min(left, block.num_lines))
             self._input.update(done.raw)
             left -= done.num_lines
             if left == 0:

@@ -1,4 +1,4 @@
-"""Settings for translating with networks only, and for adding pairs to a phrase table."""
+"""Settings for translating with networks only, and for segments."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ _SAMPLES = "Samples"
 
 
 @dataclass(frozen=True, kw_only=True)
-class BeamSearch(Settings, heading="Search"):
-    """Settings shared by `generate` and `augment`."""
+class Generating(Settings, heading="Search"):
+    """Settings of `generate`, which finds the best translation or draws random samples."""
 
     ensemble: Sequence[StrPath] = option(
         (),
@@ -23,14 +23,8 @@ class BeamSearch(Settings, heading="Search"):
     beam: int | None = optional(
         "Number of hypotheses in the beam, which shrinks with each hypothesis that ends.",
         ge=1,
-        shown="10, or more if --nbest or --targets need more",
+        shown="10, or more if --nbest needs more",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Generating(BeamSearch):
-    """Settings of `generate`, which finds the best translation or draws random samples."""
-
     normalize: bool = switch(
         "Sort complete translations by log p / (words + 1), which does not favour short "
         "translations."
@@ -65,46 +59,6 @@ class Generating(BeamSearch):
         "Write only the K best samples of each line.", ge=1, metavar="K", heading=_SAMPLES
     )
     seed: int = option(1, SEED, ge=0, heading=_SAMPLES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Augmenting(BeamSearch, heading="New phrase pairs"):
-    """Settings of `augment`: the pairs added to a phrase table, and their scores."""
-
-    num_targets: int = option(
-        3,
-        "Maximum number of targets to generate per source, including targets in the table.",
-        ge=1,
-        flags="--targets",
-    )
-    min_probability: float = option(
-        0.0, "Minimum p(target | source) of a new pair.", ge=0, le=1, metavar="P"
-    )
-    min_count: float | None = optional(
-        "Use only sources that were extracted at least C times.", ge=0, metavar="C"
-    )
-    only_sources: StrPath | None = optional(
-        "Use only the source phrases in this file, one per line; the table may lack them.",
-        flags="--sources",
-    )
-    max_phrase_length: int = option(7, "Maximum number of words in a new target.", ge=1)
-    reverse_model: StrPath | None = optional(
-        "A model trained with --reverse, for p(source | target).", metavar="MODEL"
-    )
-    lexicon: StrPath | None = optional("Moses' lex.f2e, the lexicon for lex(target | source).")
-    reverse_lexicon: StrPath | None = optional(
-        "Moses' lex.e2f, the lexicon for lex(source | target)."
-    )
-    score_columns: str | None = optional(
-        "The content of each column of a new pair: forward, reverse, lexicon, reverse-lexicon, "
-        "or a probability, separated by commas. Required if the table lacks Moses' four "
-        "columns.",
-        flags="--scores",
-        metavar="LIST",
-    )
-    indicator: bool = option(
-        True, "Omit the column that is 1 for old pairs and e for new pairs.", flags="--no-indicator"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -26,7 +26,7 @@ from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlis
 
 _logger = logging.getLogger(__name__)
 
-USUAL_WIDTH = 10  # hypotheses in the beam, as in Cho et al. (2014b)
+_USUAL_WIDTH = 10  # hypotheses in the beam, as in Cho et al. (2014b)
 _SHOWN_LINES = 5  # maximum number of lines that a message names
 
 
@@ -98,23 +98,18 @@ def generate(
     names = [name, name + NORMALIZED] if settings.normalize else [name]
     check_feature_names(names)
     found = text.counted(beam_work(generator, searching).targets(text.sources(), compute))
-    write_translations(found, source, output, lists, names, progress)
+    _write_translations(found, source, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
     return text.finish(unfinished=end, copied=settings.copy_unknown)
 
 
-def beam_width(beam: int | None, num_best: int, option: str) -> int:
-    """Return the beam width, which must be at least the ``num_best`` that ``option`` needs."""
-    width = max(USUAL_WIDTH, num_best) if beam is None else beam
-    if width < num_best:
-        raise ArgumentError(f"--beam: expected at least {num_best}, for {option}, got {width}")
-    return width
-
-
 def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSettings:
     """Return the settings of the search for the ``num_best`` that ``option`` needs."""
+    width = max(_USUAL_WIDTH, num_best) if settings.beam is None else settings.beam
+    if width < num_best:
+        raise ArgumentError(f"--beam: expected at least {num_best}, for {option}, got {width}")
     return BeamSettings(
-        beam_width(settings.beam, num_best, option),
+        width,
         num_best,
         normalize=settings.normalize,
         unknown=settings.unknown,
@@ -136,12 +131,7 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
             raise ArgumentError(f"{setting.flag}: {problem}")
     if settings.copy_unknown and not settings.unknown:
         raise ArgumentError("--copy-unknown has no effect with --no-unknown")
-    check_name(settings.name, lists)
-
-
-def check_name(name: str | None, lists: str | None) -> None:
-    """Reject a feature name without n-best lists."""
-    if name is not None and lists is None:
+    if settings.name is not None and lists is None:
         raise ArgumentError("--name: has an effect only with --nbest")
 
 
@@ -229,22 +219,20 @@ class _CountedText:
         return done
 
 
-def write_translations(
+def _write_translations(
     found: Iterable[Sequence[Generated]],
     source: str,
     output: str,
     lists: str | None,
     names: Sequence[str],
     progress: ProgressCallback | None,
-) -> tuple[int, int]:
-    """Write the best translations, and n-best lists; return the numbers of lines and targets."""
-    translations = 0
+) -> None:
+    """Write the best translations, and n-best lists."""
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
         meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
         for number, targets in enumerate(found):
-            translations += len(targets)
             best.write(f"{' '.join(targets[0].words)}\n".encode())
             if nbest is not None:
                 for target in targets:
@@ -254,7 +242,6 @@ def write_translations(
                     total = values[len(names) - 1]
                     nbest.write(format_hypothesis(number, target.words, features, total))
             meter.update()
-    return meter.done, translations
 
 
 def _write_samples(

@@ -85,8 +85,6 @@ COMMANDS = {
     "generate": "generate att {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest 4 "
     "-o generated.out",
     "generate sample": "generate ed phrases --sample 20 --top 5 -o samples",
-    "generate augment": "generate ed --augment table.gz --reverse-model back "
-    "--sources phrases -o augmented.gz --moses-ini {x}/moses.ini --moses-ini-out augmented.ini",
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "

@@ -55,10 +55,6 @@ WRITERS = {
         "",
     ),
     "generate": ("generate attention dev.en --nbest disk/lists.gz 5 -o disk/out --threads 1", ""),
-    "generate --augment": (
-        "generate rnn --augment small.gz --targets 2 -o disk/out.gz --threads 1",
-        "--resume",
-    ),
     "segment": (
         (
             "segment test.en --model rnn --reverse-model rnn.reverse -o disk/out "
@@ -147,7 +143,6 @@ WRITERS = {
         "",
     ),
     "experiment": ("experiment baseline.toml -o disk/made", ""),
-    "experiment --export": ("experiment experiment.toml --export snakemake -o disk/out", ""),
 }
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096

@@ -133,10 +133,6 @@ WORKS = {
         Work("rescore", f"{_RESCORE} --threads 1 --engine here"),
         Work("annotate ray", f"{_ANNOTATE} {_RAY}"),
         Work("rescore processes", f"{_RESCORE} --engine processes --workers 2"),
-        Work(
-            "generate --augment",
-            "generate rnn --augment small.gz --targets 2 -o out.gz --threads 1",
-        ),
         Work("tune", _TUNE, ("out",), grows=True),
         _train(
             "transformer",

@@ -41,7 +41,7 @@ from tests.fuzz.subjects import SUBJECTS
 # Cases that a process runs in one go.
 _BATCH = 50
 # Commands whose stdout is for a terminal.
-_REPORTS = ("evaluate", "perplexity", "show")
+_REPORTS = ("evaluate", "perplexity")
 
 
 class Finding(NamedTuple):

@@ -69,8 +69,6 @@ def _lists() -> Iterable[Subject]:
     inputs = tuple(f"marian/{part}" for part in parts)
     foreign = f"{lists} --ctranslate2 marian --target-language fr"
     yield Subject("rescore CTranslate2", foreign, inputs, scored_lists("CT20"))
-    foreign = "generate --ctranslate2 marian source --beam 2 -o out --threads 1"
-    yield Subject("generate CTranslate2", foreign, (*inputs, "source"), a_line_each())
     program = f"{lists} --scores-command ./program.sh"
     yield Subject("rescore program", program, ("answers",), scored_lists("Program0"), share=0.5)
     program = (

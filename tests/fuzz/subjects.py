@@ -119,15 +119,6 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("combine", combine, ("nbest", "own.nbest"), all_hypotheses)
     generate = "generate lstm source --beam 2 --max-length 9 -o out --threads 1 --engine here"
     yield Subject("generate", generate, ("source", "lstm"), a_line_each())
-    augment = "generate rnn --augment table --targets 2 -o out --threads 1 --engine here"
-    check = in_order("table", "out", added=1)
-    yield Subject("generate --augment", augment, ("table", "rnn"), check)
-    more = (
-        f"{augment} --reverse-model reverse --lexicon f2e --reverse-lexicon e2f --sources phrases "
-        "--moses-ini moses.ini --moses-ini-out out.ini"
-    )
-    inputs = ("reverse", "f2e", "e2f", "phrases", "moses.ini")
-    yield Subject("generate --augment more", more, inputs, check, ("out", "out.ini"))
     segment = (
         "segment source --model rnn --reverse-model reverse -o out --segments out.json --threads 1"
     )
@@ -155,7 +146,6 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("build-lm", build, ("source", "references"))
     ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
     yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
-    yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
     yield Subject("show model", "show joint --format json", ("joint",), None, ())
     report = (
         "report nbest --source source --references references --tuning-report report.json "

@@ -125,10 +125,6 @@ class _Planner(Preparation):
         )
         return [*words, *limit_options(engine.settings)]
 
-    def _cores(self, run: Run) -> int:
-        threads = self._engine.threads if self._searching(run) else None
-        return (self._engine.processes or 1) * (threads or 1)
-
     def _decoder(self, run: Run) -> Iterator[str]:
         """Yield the decoder as options for ``phrasescore tune``."""
         engine = self._engine
@@ -187,7 +183,6 @@ class _Planner(Preparation):
             (run.weights, run.report, run.output(dev)),
             (work,),
             partial(self._write_start, run, start),
-            cores=max(self._cores(run), engine.threads or 1),
         )
 
     def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
@@ -204,7 +199,6 @@ class _Planner(Preparation):
             (*words, *options(output=output)),
             (*self._decode_inputs(run), text.source, run.weights),
             (output,) if nbest is None else (output, nbest),
-            cores=self._cores(run),
         )
 
     def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
@@ -219,7 +213,6 @@ class _Planner(Preparation):
             tuple(words),
             (lists, text.source, *self.inputs(names)),
             (rescored,),
-            cores=threads,
         )
         output = run.output(text)
         yield Step(
@@ -227,7 +220,6 @@ class _Planner(Preparation):
             ("rerank", str(rescored), *options(weights=run.weights, output=output)),
             (rescored, run.weights),
             (output,),
-            cores=1,
         )
 
     def _write_start(self, run: Run, path: Path) -> None:

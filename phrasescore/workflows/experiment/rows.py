@@ -233,7 +233,7 @@ class Preparation:
         work = output.with_name(f"{output.name}.work")
         limits = options(**model.limits, set=model.settings, threads=threads)
         words = ("train", model.kind, *words, *limits)
-        return Step(f"train {model.name}", words, read, (output,), (work,), cores=threads)
+        return Step(f"train {model.name}", words, read, (output,), (work,))
 
     def prepare(self, system: System) -> Iterator[Step]:
         """Yield the steps that write a row's table, and its networks for Moses' search.
@@ -253,7 +253,6 @@ class Preparation:
                 (self._table, *self.inputs(names)),
                 (table,),
                 tuple(map(Path, work_files(str(table)))),
-                cores=threads,
             )
         for count, name in enumerate(system.search if self._engine.nplm else (), start=1):
             model, row = self.model_folder(name), "+".join((*names, *system.search[:count]))
@@ -271,7 +270,6 @@ class Preparation:
                 (model, ini),
                 (output, *vocabularies, new_ini),
                 complete=partial(self._rename_own, new_ini),
-                cores=1,
             )
             ini = new_ini
 

@@ -44,7 +44,6 @@ class Step:
     # Writes a generated input before the process starts, and changes an output after its end.
     prepare: Callable[[], None] = field(default=lambda: None)
     complete: Callable[[], None] = field(default=lambda: None)
-    cores: int | None = None  # number of processor cores that the step uses; None for all cores
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether the step reads any of the paths, or a file inside one of them."""
@@ -237,9 +236,9 @@ def check_experiment_folder(folder: Path, state: str = STATE) -> None:
     if not folder.is_dir() or (folder / state).exists():
         return
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})
-    kind = "experiment" if state == STATE else "exported experiment"
     if others:
-        problem = f"{folder}: expected a new folder, or the folder of an {kind},"
+        kind = "an experiment" if state == STATE else "an experiment's single steps"
+        problem = f"{folder}: expected a new folder, or the folder of {kind},"
         raise PhrasescoreError(f"{problem} found other files in it, such as {others[0]}")
 
 

@@ -46,7 +46,6 @@ VERBS = {
     "combine": Verb("combine nbest own", ("nbest", "own"), "own"),
     "decode": Verb("decode text --config moses.ini --processes 1", ("text",), "text"),
     "generate": Verb("generate rnn source --beam 2 --threads 1", ("source",), "source"),
-    "augment": Verb("generate rnn --augment pairs --targets 2 --threads 1", ("pairs",)),
     "segment": Verb(f"segment source --confidence forward {NETWORK}", ("source",), "source"),
     "select": Verb("select source --in-domain lm --general general --lines 1", ("source",)),
     "evaluate": Verb("evaluate source --references references", ("source", "references"), "source"),
@@ -61,7 +60,7 @@ VERBS = {
 READING = [name for name, verb in VERBS.items() if verb.inputs]
 STREAMING = [name for name, verb in VERBS.items() if verb.stream]
 # The outputs of these are journaled, and a run that was stopped can be resumed.
-RESUMABLE = ["annotate", "rescore", "augment"]
+RESUMABLE = ["annotate", "rescore"]
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +68,6 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("made")
     texts = {
         "table": TABLE,
-        "pairs": "a ||| p ||| 0.5 1 1 1\nb ||| q ||| 0.5 1 1 1\n",
         "lex": "a p 0.5\n",
         "nbest": NBEST,
         "own": NBEST.replace("LM0", "Own0"),

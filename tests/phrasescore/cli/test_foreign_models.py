@@ -1,11 +1,12 @@
-"""``--ctranslate2`` of rescore, score and generate, as a user gives it."""
+"""``--ctranslate2`` of rescore and score, as a user gives it."""
 
 from pathlib import Path
 
 import pytest
-from click.testing import Result
 
-from moses_integration.nbest_lines import parse_features, remove_features
+from moses_integration.nbest_lines import remove_features
+from phrasescore import ColumnSpec, annotate
+from phrasescore.errors import ArgumentError
 from phrasescore.features import foreign
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
@@ -30,10 +31,6 @@ def reference(tiny: TinyTranslator, source: list[str], words: list[str]) -> floa
     model = ForeignModel(str(tiny.path), ForeignText(target_language="fr"))
     read = [*model.source.pieces(source), "</s>"]
     return sum(tiny.log_probs(read, model.target.pieces(words)))
-
-
-def generate(*arguments: object) -> Result:
-    return run("generate", *arguments)
 
 
 def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
@@ -75,51 +72,21 @@ def test_score_prints_what_lists_would_hold(
     assert list(map(float, result.stdout.split())) == pytest.approx(expected, abs=1e-4)
 
 
-def test_lists_of_its_own_translations_have_the_scores_that_rescore_gives(
-    tmp_path: Path, tiny: TinyTranslator
-) -> None:
-    source, nbest, out = tmp_path / "source", tmp_path / "own", tmp_path / "text"
-    source.write_text("This is the house .\n\nit &apos;s Amy\n")
-    succeeded(generate("--ctranslate2", tiny.path, source, *FRENCH, "--nbest", nbest, 5, "-o", out))
-    lines = nbest.read_text().splitlines()
-    fields = [line.split(" ||| ") for line in lines]
-    best = {number: words for number, words, _, _ in reversed(fields)}
-    assert out.read_text() == "".join(f"{best[str(number)].strip()}\n" for number in range(3))
-    assert fields[[number for number, *_ in fields].index("1")][1:] == [" ", "CT20= 0", "0"]
-    kept = [line for line in lines if not line.startswith("1 ")]
-    nbest.write_text("".join(f"{line}\n" for line in kept))
-    given = ["--source", source, "--ctranslate2", tiny.path, *FRENCH]
-    succeeded(rescore(None, nbest, *given, "--name", "Again0", "--allow-missing", "-o", out))
-    totals = []
-    for line in out.read_bytes().splitlines():
-        found = parse_features(line)
-        assert found["CT20"] == found["Again0"]
-        totals.append((int(line.split()[0]), -found["CT20"][0]))
-    assert totals == sorted(totals)
-    assert len(totals) > 4
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
         (["rescore", "a", "--source", "b", "--source-spm", "c"], "--source-spm can only be used"),
-        (
-            ["generate", "m", "s", "--detruecase"],
-            "--detruecase can only be used with --ctranslate2",
-        ),
-        (
-            ["generate", "m", "--truecase-model", "t"],
-            "--truecase-model can only be used with --ctranslate2",
-        ),
-        (
-            ["generate", "--ctranslate2", "m", "--sample", "3"],
-            "--sample cannot be used with --ctranslate2",
-        ),
         (["rescore", "a", "--source", "b", "--ctranslate2", "c", "--normalize"], "--normalize"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(arguments: list[str], problem: str) -> None:
     check_refusal(run(*arguments), problem, 2)
+
+
+def test_a_table_gets_no_such_column(tiny: TinyTranslator, tiny_table: Path) -> None:
+    column = ColumnSpec("ctranslate2", str(tiny.path))
+    with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
+        annotate(tiny_table, [column], "out")
 
 
 def test_a_folder_that_is_no_model_is_one_line(lists: Lists, tmp_path: Path) -> None:

@@ -80,18 +80,12 @@ def test_translations_with_factors_are_warned_of(arguments: str, begin: str) -> 
         ("generate net cased", "cased"),
         ("segment cased --model net --confidence forward", "cased"),
         ("annotate cased-table --model net", "cased-table (source side)"),
-        ("generate net --augment cased-table", "cased-table (source side)"),
     ],
 )
 def test_sources_in_another_casing_are_warned_of(arguments: str, text: str) -> None:
     (line,) = warnings(arguments, "-o", "out")
     assert line.startswith(f"{text}: ")
     assert "the model knows most of these in another casing" in line
-
-
-def test_the_targets_of_a_table_that_is_augmented_are_warned_of() -> None:
-    (line,) = warnings("generate net --augment table -o out")
-    assert line.startswith("table (target side): 1 of 1 counted words are unknown to net")
 
 
 def test_each_model_of_a_selection_is_warned_of() -> None:

@@ -14,7 +14,7 @@ from phrasescore.errors import DataError, ModelError
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign import model as module
 from phrasescore.foreign.generator import GeneratorModel
-from phrasescore.foreign.model import ForeignFolder, ForeignModel
+from phrasescore.foreign.model import ForeignModel, ForeignNetwork
 from phrasescore.foreign.weights import count_rows
 from phrasescore.records import PhrasePair
 from tests.tiny_generator import TinyGenerator
@@ -56,7 +56,8 @@ def wanted(
 
 
 def score(path: Path, text: ForeignText, pairs: Sequence[PhrasePair]) -> list[float]:
-    return [found.log_prob for found in ForeignFolder(str(path), text).load().score(pairs)]
+    network = ForeignNetwork(ForeignModel(str(path), text))
+    return [found.log_prob for found in network.score(pairs)]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +123,7 @@ def test_no_pair_is_given_to_the_network_alone(
     tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The product of a single row may have other last bits, of networks of the usual sizes.
-    network = ForeignFolder(str(tiny.path), FRENCH).load()
+    network = ForeignNetwork(ForeignModel(str(tiny.path), FRENCH))
     sizes = []
     inner = network.score_batch
 
@@ -137,44 +138,9 @@ def test_no_pair_is_given_to_the_network_alone(
 
 
 def test_pieces_and_those_unknown_to_the_model_are_counted(tiny: TinyTranslator) -> None:
-    network = ForeignFolder(str(tiny.path), ForeignText()).load()
+    network = ForeignNetwork(ForeignModel(str(tiny.path), ForeignText()))
     (found,) = network.score([pair("the house", "Ω maison")])
     assert (found.pieces, found.unknown) == (2 + 3, 1)  # ▁ Ω ▁maison
-
-
-def test_greedy_translation_takes_the_likeliest_piece_each_time(tiny: TinyTranslator) -> None:
-    model = ForeignModel(str(tiny.path), FRENCH)
-    network = ForeignFolder(str(tiny.path), FRENCH).load()
-    for source in (("This", "is", "Amy"), ("house",)):
-        read = [*model.source.pieces(source), "</s>"]
-        pieces: list[str] = []
-        while len(pieces) < 2 * (len(read) - 1) + 10:
-            best = max(
-                [*tiny.vocabulary, "</s>"],
-                key=lambda piece: (
-                    tiny.log_probs(read, [*pieces, piece] if piece != "</s>" else pieces)[
-                        len(pieces)
-                    ]
-                    if piece not in ("<s>", "<unk>")
-                    else -1e9
-                ),
-            )
-            if best == "</s>":
-                break
-            pieces.append(best)
-        assert network.translate([source], 1, 1) == [[model.target.words(pieces)]]
-
-
-def test_translations_are_different_and_begin_after_the_given_tokens(tiny: TinyTranslator) -> None:
-    text = ForeignText(target_prefix="▁Amy ▁Amy")
-    network = ForeignFolder(str(tiny.path), text).load()
-    sources = [("This", "is"), (), ("the", "house"), ("This", "is")]
-    found = network.translate(sources, 6, 6)
-    assert found[1] == [()]
-    assert found[0] == found[3]
-    for targets in (found[0], found[2]):
-        assert 1 < len(targets) == len(set(targets)) <= 6
-    assert [network.translate([source], 6, 6)[0] for source in sources] == found
 
 
 @pytest.fixture
@@ -194,12 +160,6 @@ def test_a_start_may_be_the_first_token_of_the_prefix(tiny: TinyTranslator, copi
         usual = replace(FRENCH, target_prefix=more)
         text = replace(FRENCH, target_prefix=f"</s>{more}", source_suffix="</s>")
         assert score(copied, text, PAIRS) == score(tiny.path, usual, PAIRS)
-        networks = [
-            ForeignFolder(str(path), each).load()
-            for path, each in ((tiny.path, usual), (copied, text))
-        ]
-        one, other = (each.translate([("This", "is")], 4, 4) for each in networks)
-        assert one == other
     with pytest.raises(ModelError, match=r"config\.json: decoder_start_token is null: --target"):
         ForeignModel(str(copied), FRENCH)
 
@@ -346,10 +306,3 @@ def test_a_vocabulary_may_be_text(copied: Path) -> None:
     path.unlink()
     (copied / "shared_vocabulary.txt").write_text("".join(f"{line}\n" for line in lines))
     assert score(copied, FRENCH, PAIRS) == expected
-
-
-def test_a_worker_refuses_another_model(tiny: TinyTranslator) -> None:
-    known = ForeignModel(str(tiny.path), FRENCH).fingerprint
-    ForeignFolder(str(tiny.path), FRENCH, fingerprint=known).load()
-    with pytest.raises(ModelError, match=r"tiny: a worker found a different model there"):
-        ForeignFolder(str(tiny.path), ForeignText(), fingerprint=known).load()

@@ -1,4 +1,4 @@
-"""Moses' words as the pieces of a foreign model, and back."""
+"""Moses' words as the pieces of a foreign model."""
 
 from pathlib import Path
 
@@ -55,37 +55,12 @@ def test_words_that_begin_a_sentence_get_a_capital(spm: str, words: str, text: s
 def test_moses_tokens_stay_as_they_are(spm: str) -> None:
     side = PieceText(spm, "fr", moses_tokens=True)
     assert side.text(["l&apos;", "eau", "."]) == "l&apos; eau ."
-    assert side.words(side.pieces(["the", "house", "&", "."])) == ("the", "house", "&", ".")
 
 
 def test_without_sentencepiece_the_words_are_the_pieces() -> None:
     side = PieceText(None, "fr")
     assert side.pieces(["l&apos;", "eau"]) == ["l&apos;", "eau"]
     assert side.pieces([]) == []
-    assert side.words(["l&apos;", "eau"]) == ("l&apos;", "eau")
-
-
-def test_blanks_of_unicode_are_parts_of_words() -> None:
-    pieces = ["5\u00a0%", "\u3000", "a\u2028b"]
-    assert PieceText(None, "fr").words(pieces) == tuple(pieces)
-
-
-@pytest.mark.parametrize("words", ["l&apos; eau .", "This is the house .", "x &amp; y", ""])
-def test_pieces_become_the_words_that_they_were(spm: str, words: str) -> None:
-    side = PieceText(spm, "fr")
-    assert side.words(side.pieces(words.split())) == tuple(words.split())
-
-
-def test_translations_are_truecased_by_moses_own_model(spm: str, tmp_path: Path) -> None:
-    model = tmp_path / "truecase-model"
-    # As train-truecaser.perl writes it: the best form first, its share of all forms.
-    model.write_text("this (3/4) This (1)\nAmy (9/9)\nus (0.3/0.5) US (0.2)\n")
-    side = PieceText(spm, "en", detruecase=True, truecase_model=str(model))
-    pieces = side.pieces(["this", "is", "Amy", ".", "it", "&apos;s", "no", "."])
-    assert "▁This" in pieces
-    assert side.words(pieces) == ("this", "is", "Amy", ".", "It", "&apos;s", "no", ".")
-    words = PieceText(None, "en", truecase_model=str(model)).words(["This", "US", "Us", "This"])
-    assert words == ("this", "US", "us", "This")
 
 
 def test_languages_are_known_by_their_codes() -> None:
@@ -102,11 +77,6 @@ def test_what_is_no_model_is_refused(tmp_path: Path, capfd: pytest.CaptureFixtur
         with pytest.raises(DataError, match=r"file: expected a sentencepiece model"):
             PieceText(str(path), "en")
     assert capfd.readouterr().err == ""  # of sentencepiece's own code
-    path.write_text("no model\n")
-    with pytest.raises(
-        DataError, match=r"file:1: expected a model from Moses' train-truecaser.perl"
-    ):
-        PieceText(None, "en", truecase_model=str(path))
     with pytest.raises(DataError, match=r"nothing: cannot open: No such file"):
         PieceText(str(tmp_path / "nothing"), "en")
 

@@ -1,4 +1,4 @@
-"""``phrasescore.generate``, ``augment`` and ``segment`` as library functions."""
+"""``phrasescore.generate`` and ``segment`` as library functions."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.generation import Augmenting, Generating, Segmenting
+from phrasescore.settings.generation import Generating, Segmenting
 from tests.doubles import RandomModel
 from tests.log import warnings
 
@@ -39,23 +39,6 @@ def test_generate_returns_counts(
     assert done.predicted_unknown_words == sum(line.split().count("<unk>") for line in lines)
     cut = [warning for warning in warnings(caplog) if "did not end" in warning]
     assert len(cut) == (done.unfinished > 0)
-
-
-def test_augment_returns_counts(
-    model: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    table = tmp_path / "table"
-    table.write_text("u ||| a ||| 0.5 1 1 1\nz ||| b ||| 1 1 1 1\n")
-    done = phrasescore.augment(table, model, tmp_path / "out", compute=Compute(threads=1))
-    assert (done.sources, done.asked, done.unknown) == (2, 1, 1)
-    new = (tmp_path / "out").read_text().count("{{Tree generated}}")
-    assert done.new == new
-    assert warnings(caplog)[0].startswith("no --reverse-model: new pairs have 1e-07")
-    assert done.summary().startswith(
-        "targets generated for 1 of 2 sources; 1 skipped because of unknown"
-    )
-    with pytest.raises(ArgumentError, match=r"--beam: expected at least .*, for --targets"):
-        phrasescore.augment(table, model, tmp_path / "out", settings=Augmenting(beam=2))
 
 
 def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None:

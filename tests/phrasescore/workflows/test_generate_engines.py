@@ -1,4 +1,4 @@
-"""Promises of ``phrasescore.generate`` and ``augment`` on engines: the same files on each."""
+"""Promises of ``phrasescore.generate`` on engines: the same files on each."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,12 +10,10 @@ import phrasescore
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
-from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
-from phrasescore.workflows import augment as augmenter
 from tests.doubles import RandomModel
-from tests.ray_here import kill_worker, run_ray
+from tests.ray_here import run_ray
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -39,16 +37,12 @@ def engine(request: pytest.FixtureRequest) -> Compute:
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a model, a text and a table, of which a window has four sources."""
+    """A folder with a model and a text, of which a window has four sources."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(BATCH_ROWS, "cpu", 10)
     monkeypatch.setitem(BATCH_SAMPLES, "cpu", 5)
-    monkeypatch.setattr(augmenter, "GROUP_LINES", 3)
     RandomModel(tmp_path / "model", "uvw", "abcd", seed=8)
     (tmp_path / "text").write_text(TEXT)
-    ends = ("", " u", " v", " w", " z", " u z", " v z", " w z")
-    lines = [f"{word}{end} ||| a ||| 0.5 1 1 1\n" for word in "uvw" for end in ends]
-    (tmp_path / "table").write_text("".join(sorted(lines)))
     return tmp_path
 
 
@@ -69,23 +63,6 @@ def test_samples_are_the_same_in_processes(folder: Path) -> None:
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes() != b""
 
 
-def test_a_table_gets_the_same_pairs_even_if_a_worker_is_killed(
-    engine: Compute, folder: Path
-) -> None:
-    beginnings = []
-
-    def kill_first(now: Progress) -> None:
-        if not now.done and not now.finished:
-            beginnings.append(now)
-            kill_worker()
-
-    here = phrasescore.augment("table", "model", "one", compute=Compute(threads=2))
-    assert (here.asked, here.unknown) == (12, 12)
-    assert phrasescore.augment("table", "model", "two", compute=engine, progress=kill_first) == here
-    assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
-    assert len(beginnings) == 1
-
-
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
     with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
         copying = Generating(copy_unknown=True)
@@ -97,5 +74,5 @@ def test_threads_are_of_the_engine_here(folder: Path) -> None:
     with pytest.raises(ArgumentError, match="--threads requires --engine here"):
         phrasescore.generate("text", "model", "out", compute=replace(PROCESSES, threads=2))
     with pytest.raises(ArgumentError, match="--threads and --workers cannot be combined"):
-        phrasescore.augment("table", "model", "out", compute=Compute(threads=2, workers=2))
+        phrasescore.generate("text", "model", "out", compute=Compute(threads=2, workers=2))
     assert not (folder / "out").exists()

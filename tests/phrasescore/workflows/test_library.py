@@ -21,7 +21,6 @@ from tests.tiny_runs import write_table
 # Calls that are right but for the arguments in question; the files are not there.
 CALLS: dict[str, tuple[Any, ...]] = {
     "annotate": ("table", ["model"], "out"),
-    "augment": ("table", "model", "out"),
     "build": ("source", "target", "out"),
     "build_lm": (["text"], "out"),
     "combine": (["decoder", "network"], "out"),
@@ -38,8 +37,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
 }
 # The values that each function refuses of a parameter.
 REFUSED: dict[str, dict[str, object]] = {
-    "augment": {"ensemble": "m", "beam": 0, "num_targets": 0, "max_phrase_length": 0}
-    | {"min_count": -1, "min_probability": 1.5},
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
     "combine": {"lists": "decoder"},
@@ -62,11 +59,10 @@ SHOWN = {
     "names": "--name",
     "changes": "--set",
     "kind": "KIND",
-    "num_targets": "--targets",
     "report_format": "--format",
 }
 ON_NETWORKS = (
-    *("annotate", "augment", "generate", "load_model", "perplexity", "rescore", "score"),
+    *("annotate", "generate", "load_model", "perplexity", "rescore", "score"),
     "segment",
 )
 CASES = [
@@ -104,12 +100,10 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
     RandomCslm("uvw", path=cslm)
     (text := folder / "text").write_text("u v\n")
     (lists := folder / "lists").write_text("0 ||| a b ||| LM0= 1 ||| 1\n")
-    (augmented := folder / "augmented").write_text("u ||| a ||| 0.5 1 1 1\n")
     training = write_table(folder / "training")
     out = tmp_path / "out"
     yield {
         "annotate": lambda: phrasescore.annotate(tiny_table, [model], out),
-        "augment": lambda: phrasescore.augment(augmented, model, out),
         "generate": lambda: phrasescore.generate(
             text, model, out, settings=Generating(max_length=2)
         ),

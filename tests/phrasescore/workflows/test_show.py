@@ -53,7 +53,7 @@ def test_an_experiment_has_its_table_and_systems(tmp_path: Path) -> None:
     assert found["facts"]["to translate"] == str(system)
     rows = _rows(succeeded(run("show", system)).stdout)
     assert rows == {"weights": "w", "nbest_size": "100", "rescore": "model rnn"}
-    check_refusal(run("show", system, "--model", "m"), "can only be used with a phrase table", 2)
+    check_refusal(run("show", system, "--model", "m"), "show does not read phrase tables", 2)
 
 
 @pytest.mark.parametrize("name", ["none.toml", "odd.toml"])
