@@ -27,10 +27,10 @@ from phrasescore.settings.training import NewNetwork as NewNetwork
 from phrasescore.settings.training import Shortlists as Shortlists
 from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
 from phrasescore.settings.tuning import ListTuning as ListTuning
-from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
 from phrasescore.settings.tuning import Reranking as Reranking
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
+from phrasescore.settings.tuning import TuningFiles as TuningFiles
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
@@ -38,8 +38,6 @@ from phrasescore.workflows.building.language_model import BuildLmSummary as Buil
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary
 from phrasescore.workflows.building.system import build as build
-from phrasescore.workflows.combine import CombineSummary as CombineSummary
-from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
 from phrasescore.workflows.decode import decode as decode
 from phrasescore.workflows.doctor import Diagnosis as Diagnosis
@@ -91,8 +89,8 @@ from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-from tuning.arrays import tune_arrays as tune_arrays
 from tuning.methods import Tuned as Tuned
+from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

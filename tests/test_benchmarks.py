@@ -227,10 +227,10 @@ def test_tuning_names_seconds_and_bleu(
 def test_tuning_scale_measures_each_method_in_a_process_of_its_own(
     example_table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tests.benchmarks.tuning_scale.SIZES", ((20, ("mert", "pro")),))
+    monkeypatch.setattr("tests.benchmarks.tuning_scale.SIZES", ((20, ("mert", "mira")),))
     monkeypatch.setattr("tests.benchmarks.run.EXTRACTED", tmp_path)
     figures = run(*(example_table, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1"))
-    for method in ("mert", "pro"):
+    for method in ("mert", "mira"):
         what = f"20 features, {method}"
         assert figures[f"{what}: seconds"]["min"] > 0
         assert figures[f"{what}: peak of the process"]["min"] > 10

@@ -47,7 +47,7 @@ VERBS = {
         "build": ("build", "build-lm"),
         "experiment": ("experiment", "init"),
         "inspection": ("doctor", "features", "show"),
-        "lists": ("combine", "rerank"),
+        "lists": ("rerank",),
         "networks": ("export", "train"),
         "report": ("report",),
         "scoring": ("annotate", "rescore", "score"),
@@ -60,7 +60,7 @@ VERBS = {
 _SECTIONS = {  # of the help
     "Whole systems": ("build", "init", "experiment", "translate", "serve"),
     "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
-    "Phrase tables and n-best lists": ("annotate", "rescore", "combine", "rerank"),
+    "Phrase tables and n-best lists": ("annotate", "rescore", "rerank"),
     "Decoding and tuning": ("decode", "tune"),
     "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
     "Looking inside": ("report", "show", "features", "doctor"),

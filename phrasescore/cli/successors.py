@@ -8,7 +8,9 @@ from collections.abc import Mapping
 import click
 
 # The successor of each verb that is gone.
-VERBS: Mapping[str, str] = {}
+VERBS: Mapping[str, str] = {
+    "combine": "rerank one system's lists: joining the lists of several systems gained nothing",
+}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
@@ -18,8 +20,6 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("select", "--scores"): "use --differences",
     ("train", "--preset", "attention-small"): "use rnnsearch-small",
     ("train", "--preset", "small"): "use encoder-decoder-small",
-    ("tune", "--nbest"): "use --nbest-size",
-    ("tune", "--refs"): "use --references",
     ("generate", "--augment"): "the new phrase pairs gained little",
     ("generate", "--targets"): "it belonged to --augment, which is gone",
     ("generate", "--min-probability"): "it belonged to --augment, which is gone",
@@ -49,6 +49,27 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-tokens"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--detruecase"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--truecase-model"): "it belonged to --ctranslate2, which is gone",
+    ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
+    ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
+    ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
+    ("tune", "--input"): "it is --source",
+    ("tune", "--refs"): "it is --references",
+    ("tune", "--nbest"): "it is --nbest-size",
+    ("tune", "--maximum-iterations"): "it is --iterations",
+    ("tune", "--random-restarts"): "it is --starts",
+    ("tune", "--continue"): "it is --resume",
+    ("tune", "--method", "pro"): "use --method xbleu or mira, which were better on the real task",
+    ("tune", "--reference-length"): "it is the closest one, as in multi-bleu.perl",
+    ("tune", "--replicas"): "use --method xbleu, which is not random, or several --seed",
+    ("tune", "--plateau-smoothing"): "--method xbleu maximises a smooth function",
+    ("tune", "--cross-validate"): "tune with each --method, and compare them on other text",
+    ("tune", "--features"): "give the n-best lists and --references; tune reads no extractor files",
+    ("tune", "--scores"): "give the n-best lists and --references; tune reads no extractor files",
+    ("tune", "--ifile"): "give the start weights by name: --weights or --moses-ini",
+    ("tune", "--features-out"): "Moses' extractor makes its files from n-best lists",
+    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists",
+    ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
+    ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
 }
 
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple
 
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Estimates, Intervals, Lines, Section, Series, Table
@@ -69,13 +68,6 @@ def tuning_section(report: TuneReport) -> Section:
         blocks.append(Lines("tuning-rounds", title, "round", metric, series, caption=caption))
     if report.reliability:
         blocks.append(reliability_table("tuning-reliability", {report.method: report}))
-    if report.replicas:
-        rows = tuple(map(astuple, report.replicas))
-        blocks.append(Table("tuning-seeds", "Seeds", ("seed", metric), rows))
-    if report.cross_validation:
-        columns = ("method", f"{metric} tuned on", "held out")
-        rows = tuple(map(astuple, report.cross_validation))
-        blocks.append(Table("tuning-methods", "Methods, by cross-validation", columns, rows))
     lead = (
         f"{report.method}, seed {report.seed}: {metric} {report.start:.2f} with the start weights, "
         f"{report.reached:.2f} with the new weights, on {report.sentences:,} sentences and "

@@ -32,8 +32,8 @@ from phrasescore.settings.evaluation import Evaluating
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from phrasescore.workflows.report.experiment_folder import is_of_tuning
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
-from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
+from tuning.oracle import oracle_rows
 
 _logger = logging.getLogger(__name__)
 

@@ -62,15 +62,14 @@ COMMANDS = {
     "-o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average Attention0 -o average.fr",
     "rerank nbest": "rerank dev.rescored.gz --average Attention0 --nbest -o average.nbest.gz",
-    "rerank mbr": "rerank dev.rescored.gz --average Attention0 --mbr -o mbr.fr",
+    "rerank lm": "rerank dev.rescored.gz --average KenLM0 -o lm.fr",
     **{
         f"tune {method}": f"tune dev.rescored.gz --references {{x}}/dev.fr --moses-ini "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
-        for method in ("mert", "mira", "pro", "xbleu")
+        for method in ("mert", "mira", "xbleu")
     },
-    "tune replicas": "tune dev.rescored.gz --references {x}/dev.fr --moses-ini {x}/moses.ini "
-    "--replicas 2 --moses-ini-out replicas.ini --format json --report replicas.json -o "
-    "replicas.weights",
+    "tune json": "tune dev.rescored.gz --references {x}/dev.fr --moses-ini {x}/moses.ini "
+    "--moses-ini-out tuned.ini --format json --report tuned.json -o tuned.weights",
     "tune embedded": "tune --decoder embedded --config {x}/moses.ini --decoder-flags '--stack 10' "
     "--source {x}/dev.en --references {x}/dev.fr --method xbleu --iterations 2 --nbest-size 20 "
     "--rescore att --working-dir loop --translations loop.fr -o loop.weights",
@@ -92,14 +91,14 @@ COMMANDS = {
     "select random": "select train.en train.fr --random --lines 100 -o random.en "
     "--target-output random.fr",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz --mix-on {x}/dev.fr",
-    "evaluate": "evaluate {x}/dev.en average.fr mbr.fr --references {x}/dev.fr --paired bootstrap "
+    "evaluate": "evaluate {x}/dev.en average.fr lm.fr --references {x}/dev.fr --paired bootstrap "
     "--nbest dev.rescored.gz -o evaluated",
-    "evaluate json": "evaluate average.fr mbr.fr --references {x}/dev.fr --source {x}/dev.en "
+    "evaluate json": "evaluate average.fr lm.fr --references {x}/dev.fr --source {x}/dev.en "
     "--by-length source --by-unknown att --format json -o evaluated.json",
     "show": "show ed",
     "show table": "show {x}/phrase-table.gz",
     "report": "report {x}/phrase-table.gz dev.rescored.gz --model ed --model att "
-    "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr --points 200 "
+    "--source {x}/dev.en --references {x}/dev.fr --translation lm=lm.fr --points 200 "
     "--map-points 60 -o report",
     "experiment": "experiment experiment.toml -o experiment",
 }

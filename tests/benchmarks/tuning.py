@@ -8,6 +8,7 @@ import subprocess
 import tempfile
 import time
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from statistics import stdev
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from xopen import xopen
 
-from phrasescore.workflows.tune.optimiser import read_extracted
+from phrasescore.records import FeatureLabel
 from tests.benchmarks.results import Report, Row, quotients
 from tests.random_pools import random_pool
 from tuning.methods import Tuned, load_method
@@ -27,6 +28,7 @@ from tuning.settings import MethodName, TuneSettings
 # small tuning set.
 MADE_UP_LISTS, MADE_UP_SIZE = 300, 200
 MADE_UP_QUALITY = tuple(1 / (place + 1) for place in range(14))
+BLEU_ORDER = [0, 4, 1, 5, 2, 6, 3, 7, 8]  # in Moses' files: a match, a total, and so on
 
 
 class Extracted(NamedTuple):
@@ -111,17 +113,17 @@ def measure_tuning(options: TuningOptions) -> Report:
     time is from the files to the weights, for both.
     """
     mert, mira = _Sides("mert", options.mert), _Sides("mira", options.kbmira)
-    test = None if options.test is None else read_extracted(*([path] for path in options.test))
+    test = None if options.test is None else read_extracted(*options.test)
     with tempfile.TemporaryDirectory() as name:
         files = _plain_files(Path(name), options.files, options.lists)
         start = read_start(files.start)
-        few = read_extracted([files.features], [files.scores]).subset([0, 1])
+        few = read_extracted(files.features, files.scores).subset([0, 1])
         for sides in (mert, mira):
             _tune(sides.method, few, start, 0, options)  # compiled before anything is timed
         for seed in range(1, options.seeds + 1):
             for sides in (mert, mira):
                 began = Clock.now()
-                pool = read_extracted([files.features], [files.scores])
+                pool = read_extracted(files.features, files.scores)
                 found = _tune(sides.method, pool, start, seed, options)
                 sides.ours.add(began, found.score, found.weights, test)
                 if sides.tool is not None:
@@ -217,6 +219,34 @@ def _plain_files(folder: Path, files: Extracted | None, lists: int | None) -> Ex
     return Extracted(str(features), str(scores), str(Path(files.start).resolve()))
 
 
+def read_extracted(features: str, scores: str) -> Pool:
+    """Return the distinct hypotheses in files of Moses' extractor, without sparse features."""
+    names, values, starts = _read_blocks(features)
+    _, found, _ = _read_blocks(scores)
+    stats = np.empty_like(found)
+    stats[:, BLEU_ORDER] = found
+    labels = [name.rpartition("_") for name in names]
+    return Pool(
+        tuple(FeatureLabel(name, int(place)) for name, _, place in labels), values, stats, starts
+    ).distinct()
+
+
+def _read_blocks(path: str) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the names in the first header, all rows of numbers, and where each block begins."""
+    headers: list[list[str]] = []
+    rows: list[list[str]] = []
+    with xopen(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            words = line.split()
+            if "_TXT_BEGIN_" in words[0]:
+                headers.append(words)
+            elif "_TXT_END_" not in words[0]:
+                rows.append(words)
+    values = np.fromiter(map(float, chain.from_iterable(rows)), np.float64)
+    starts = np.cumsum([0, *(int(header[2]) for header in headers)], dtype=np.int64)
+    return headers[0][4:], values.reshape(len(rows), -1), starts
+
+
 def read_start(path: str) -> np.ndarray:
     """Return the weights in the first line; the other two say what may vary, and how far."""
     with open(path, encoding="ascii") as lines:
@@ -227,9 +257,8 @@ def write_made_up(folder: Path) -> Extracted:
     pool = random_pool(1, MADE_UP_LISTS, MADE_UP_SIZE, MADE_UP_QUALITY)
     size = pool.num_features
     names = " ".join(map(str, pool.labels))
-    order = [0, 4, 1, 5, 2, 6, 3, 7, 8]  # a match, a total, and so on
     _write_blocks(folder / "features.dat", "FEATURES", f"{size} {names}", pool, pool.features)
-    _write_blocks(folder / "scores.dat", "SCORES", "9 BLEU", pool, pool.stats[:, order])
+    _write_blocks(folder / "scores.dat", "SCORES", "9 BLEU", pool, pool.stats[:, BLEU_ORDER])
     start = folder / "init.opt"
     lines = [" ".join([number] * size) for number in ("0.3", "0", "1")]
     start.write_text("\n".join(lines) + "\n", encoding="ascii")

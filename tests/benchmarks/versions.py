@@ -43,7 +43,6 @@ COMMANDS = {
     "rescore lstm": "rescore --model lstm -o lstm.gz" + LISTS,
     "rescore cslm": "rescore --model cslm -o cslm.gz" + LISTS,
     "rerank": "rerank rescored.gz --average Attention0 -o average.fr --quiet",
-    "rerank --mbr": "rerank rescored.gz --average Attention0 --mbr -o mbr.fr --quiet",
     **{f"tune {name}": TUNE + f"{name} -o {name}.weights" for name in ("mert", "mira", "xbleu")},
     "decode": "decode some.en --config {x}/moses.ini -o test.out --processes 1 --threads 1 --quiet",
     "decode with a cslm": "decode short.en --config {x}/moses.ini --stack 50 --feature cslm "
@@ -53,7 +52,7 @@ COMMANDS = {
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --quiet",
     "score": "score train.en train.fr --model lstm -o scores --threads 1 --quiet",
-    "evaluate": "evaluate average.fr mbr.fr --references lists.fr --paired bootstrap -o evaluated",
+    "evaluate": "evaluate average.fr lists.en --references lists.fr --paired bootstrap -o result",
     "perplexity": "perplexity train.fr --model cslm --lm {x}/lm.fr.arpa.gz",
     "report": "report part.gz --model ed --points 500 --map-points 300 -o report",
 }

@@ -46,7 +46,6 @@ WRITERS = {
         "--resume",
     ),
     "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", ""),
-    "combine": ("combine lists.gz lists.gz -o disk/out.gz", ""),
     "decode": (
         (
             "decode dev.en --config small.ini --stack 3 --workers 1 -o disk/out "
@@ -83,15 +82,7 @@ WRITERS = {
     "tune": (
         (
             "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out disk/out "
-            "--method mira --features-out disk/features.gz --scores-out disk/scores.gz "
-            "--report disk/report"
-        ),
-        "",
-    ),
-    "tune for mert": (
-        (
-            "tune lists.gz --references dev.fr --weights weights --starts 2 --ifile-out disk/ifile "
-            "--features-out disk/features.gz --scores-out disk/scores.gz -o disk/out"
+            "--method mira --report disk/report"
         ),
         "",
     ),

@@ -114,7 +114,6 @@ def _load_lists(folder: Path, size: int) -> None:
             "--starts 2 --threads 1 -o out"
             for method in ("mert", "mira", "xbleu")
         ),
-        "rerank rescored.gz --weights weights --mbr -o out",
     ):
         points = _run(command, folder, reads=(folder / command.split()[1], size))
         _report(points, command.partition(" -o")[0], size)
@@ -142,8 +141,6 @@ def _load_long(folder: Path, size: int) -> None:
             f"{rescore} --model lstm -o out",
             f"{rescore} --model cslm -o rescored.{{0}}",
             "rerank rescored.{0} --weights weights -o out",
-            "rerank rescored.{0} --weights weights --mbr -o out",
-            "rerank rescored.{0} --weights weights --mbr --mbr-metric chrf -o out",
             f"{tune} --method mert -o out",
             f"{tune} --method mira -o out",
             "evaluate references --references references --nbest rescored.{0} -o out",

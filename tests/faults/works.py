@@ -174,8 +174,8 @@ WORKS = {
         Work(
             "tune lists",
             "tune lists.gz --references dev.fr --moses-ini moses.ini --starts 5 --threads 1 -o out "
-            "--moses-ini-out ini --features-out features --scores-out scores --report report",
-            ("out", "ini", "features", "scores", "report"),
+            "--moses-ini-out ini --report report",
+            ("out", "ini", "report"),
             "",
             grows=True,
         ),
@@ -199,8 +199,7 @@ WORKS = {
             "--minutes 5 -o out",
             measures=True,
         ),
-        _whole("combine", "combine all.gz all.gz -o out --votes"),
-        _whole("rerank", "rerank all.gz --mbr --weights weights --ignore-missing -o out"),
+        _whole("rerank", "rerank all.gz --weights weights --ignore-missing -o out"),
         Work("rescore ray", f"{_RESCORE} {_RAY}"),
         Work("tune ray", f"{_TUNE} --rescore attention {_RAY}", ("out",), grows=True),
         Work("experiment", "experiment experiment.toml -o made", ("made/table.txt",), "", True),

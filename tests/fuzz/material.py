@@ -168,11 +168,6 @@ def make_material(folder: Path) -> None:
     try:
         _run("rescore nbest --source source --model lstm --cache cache -o made")
         _run(
-            "tune nbest --references references --weights weights --starts 0 -o made "
-            "--features-out features.dat --scores-out scores.dat --ifile-out init.opt"
-        )
-        _run("generate rnn source --nbest own.nbest 3 --name Own0 -o made")
-        _run(
             "train joint source references --alignments alignments --updates 1 -o joined "
             "--keep-work --device cpu"
         )

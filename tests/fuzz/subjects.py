@@ -5,7 +5,6 @@ from collections.abc import Iterable
 from tests.fuzz.checks import (
     Check,
     a_line_each,
-    all_hypotheses,
     best_of_lists,
     finite,
     in_order,
@@ -68,8 +67,8 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("score", plain, inputs, a_line_each(), changes=("cache",))
     best = "rerank nbest --weights weights -o out"
     yield Subject("rerank", best, ("nbest", "weights"), best_of_lists())
-    likeliest = "rerank nbest.gz --weights weights --mbr -o out"
-    yield Subject("rerank gz", likeliest, ("nbest.gz",), best_of_lists("nbest.gz"))
+    packed = "rerank nbest.gz --weights weights -o out"
+    yield Subject("rerank gz", packed, ("nbest.gz",), best_of_lists("nbest.gz"))
     sums = "rerank nbest --average LM0 --nbest -o out"
     yield Subject("rerank --average", sums, ("nbest",), sorted_lists())
     tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"
@@ -78,8 +77,6 @@ def _subjects() -> Iterable[Subject]:
         "tune nbest --references references --moses-ini moses.ini --moses-ini-out out --method mira"
     )
     yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), finite("moses.ini"))
-    files = "tune --features features.dat --scores scores.dat --ifile init.opt --starts 1 -o out"
-    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), finite())
     loop = (
         "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
         "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
@@ -115,8 +112,6 @@ def _subjects() -> Iterable[Subject]:
     groups = "evaluate references --references source --source source --by-unknown rnn/source.vocab"
     inputs = ("rnn/source.vocab", "references", "source")
     yield Subject("evaluate groups", groups, inputs, None, ())
-    combine = "combine nbest own.nbest -o out"
-    yield Subject("combine", combine, ("nbest", "own.nbest"), all_hypotheses)
     generate = "generate lstm source --beam 2 --max-length 9 -o out --threads 1 --engine here"
     yield Subject("generate", generate, ("source", "lstm"), a_line_each())
     segment = (

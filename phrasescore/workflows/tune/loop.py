@@ -117,7 +117,7 @@ def tune_with_decoder(
     paths = find_references(references)
     metrics = settings.metric_weights
     of_metric = source if metric_packages(metrics) else None
-    metric, words = read_metric(paths, metrics, settings.reference_length, of_metric)
+    metric, words = read_metric(paths, metrics, of_metric)
     contents = [path for column in specs for path in features.column_inputs(column)]
     contents += features.column_files(column for column in specs if column.kind == "ctranslate2")
     contents += [] if backoff is None else [backoff]
@@ -161,9 +161,7 @@ def tune_with_decoder(
         "content of the models": [digests.digest(Path(path)) for path in contents],
         "method": settings.method,
         "metric": metrics,
-        "reference length": settings.reference_length,
         "starts": settings.starts,
-        "plateau smoothing": settings.plateau_smoothing,
         "fixed features": list(settings.fixed),
         "seed": settings.seed,
     }

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from moses_integration.list_features import FeatureColumns, read_tuning_lists
-from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.plugin_metric import build_metric, find_metric, known_metrics
@@ -22,13 +21,12 @@ from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector, union, weights_vector
-from tuning.pro import sentence_scores
-from tuning.settings import METRICS, ReferenceLength, TuneSettings
+from tuning.settings import METRICS, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Metrics without settings, by name.
 _METRICS: dict[str, Callable[[list[Any]], ReferenceMetric]] = {
+    "bleu": Bleu,
     "chrf": Chrf,
     "word_accuracy": WordAccuracy,
     "cer": CharacterAccuracy,
@@ -76,14 +74,12 @@ class Optimiser:
             fixed=tuple(dict.fromkeys(fixed)),
             threads=usable_threads(self.threads),
             starts=self.tuning.starts,
-            neighbours=self.tuning.plateau_smoothing,
         )
 
     def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> Calibration:
         """Return the confidence of the translations that tuned weights select from lists."""
-        found, gains = weights_vector(weights, pool.labels), sentence_scores(metric, pool.stats)
-        settings = self.settings(pool.labels)
-        return calibrate_weights(pool, metric, gains, found, settings, seed=self.tuning.seed)
+        found, settings = weights_vector(weights, pool.labels), self.settings(pool.labels)
+        return calibrate_weights(pool, metric, found, settings, seed=self.tuning.seed)
 
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         """Return weights that are at least as good as the start."""
@@ -103,10 +99,7 @@ class Optimiser:
 
 
 def read_metric(
-    paths: Sequence[str],
-    metrics: Mapping[str, float],
-    reference_length: ReferenceLength,
-    source: str | None = None,
+    paths: Sequence[str], metrics: Mapping[str, float], source: str | None = None
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the reference words, indexed by file and sentence.
 
@@ -126,8 +119,6 @@ def read_metric(
     for name, plugin in plugins.items():
         if plugin is not None:
             chosen.append(build_metric(plugin, words, sources))
-        elif name == "bleu":
-            chosen.append(Bleu(words, reference_length=reference_length))
         else:
             chosen.append(_METRICS[name](words))
     if len(chosen) == 1:
@@ -241,14 +232,3 @@ class ListReader:
             segments, words = zip(*self._waiting, strict=True)
             self._stats = np.concatenate([self._stats, self.metric.statistics(words, segments)])
             self._waiting.clear()
-
-
-def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
-    """Return the union of the pools in files from Moses' extractor."""
-    pools = []
-    for features_path, scores_path in zip(features, scores, strict=True):
-        values = read_features(features_path)
-        statistics = read_scores(scores_path)
-        check_pair(values, statistics)
-        pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
-    return union(pools)

@@ -151,31 +151,6 @@ def test_a_metric_sees_the_source() -> None:
     assert "--source requires --decoder, or a metric of another package" in result.stderr
 
 
-def test_minimum_bayes_risk_with_a_metric_of_another_package() -> None:
-    lists = "0 ||| a b ||| LM0= 0 ||| 0\n0 ||| a c ||| LM0= 0 ||| 0\n0 ||| d ||| LM0= 0 ||| 0\n"
-    Path("nbest").write_text(lists)
-    options = ("--weights", "weights", "--mbr", "--nbest", "--mbr-metric")
-    result = succeeded(run("rerank", "nbest", *options, "word_f"))
-    # By hand: each has a third. "a b" is like itself by 1, like "a c" by 1/2, and like "d" by 0.
-    totals = [float(line.rpartition(" ")[2]) for line in result.stdout.splitlines()]
-    assert totals == pytest.approx([0.5, 0.5, 1 / 3])
-    Path("one").write_text("a\n")
-    result = run("rerank", "nbest", *options, "translated_word_f", "--source", "one")
-    # Without "a": "a b" is like "a b" by 2 * 1 / (2 + 1), and like the others by 0.
-    assert [line.split(" ")[2] for line in result.stdout.splitlines()] == ["d", "a", "a"]
-    totals = [float(line.rpartition(" ")[2]) for line in result.stdout.splitlines()]
-    assert totals == pytest.approx([1 / 3, 2 / 9, 2 / 9])
-    Path("nbest").write_text(lists.replace("0 |||", "1 |||", 3).replace("LM0= 1", "LM0= 0"))
-    result = run("rerank", "nbest", *options, "translated_word_f", "--source", "one")
-    assert "nbest:1: id 1 is beyond the source one, which has 1 lines" in result.stderr
-    result = run("rerank", "nbest", *options, "no_metric")
-    assert re.search(
-        "--mbr-metric: expected one of bleu, chrf, translated_word_f, word_f", result.stderr
-    )
-    result = run("rerank", "nbest", *options, "chrf", "--source", "one")
-    assert "--source requires an --mbr-metric of another package" in result.stderr
-
-
 def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> None:
     result = run("annotate", "table", "--feature", "uneven_brackets")
     assert result.exit_code == 2

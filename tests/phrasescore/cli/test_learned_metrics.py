@@ -131,7 +131,7 @@ def test_the_package_measures_and_tests() -> None:
 
 
 @pytest.mark.usefixtures("_package")
-def test_the_package_tunes_and_reranks() -> None:
+def test_the_package_tunes() -> None:
     wrong, right = "un chat dort ||| A= 1 B= 0 ||| 1", "un chien dort ||| A= 0 B= 1 ||| 0"
     lists = "".join(f"{number} ||| {line}\n" for number in range(2) for line in (wrong, right))
     for name, text in {
@@ -139,12 +139,7 @@ def test_the_package_tunes_and_reranks() -> None:
         "dev.fr": "un chien dort\n" * 2,
         "dev.en": "a dog sleeps\n" * 2,
         "moses.ini": "[weight]\nA= 1\nB= 0.5\n",
-        "test.rescored": lists,
-        "test.en": "a dog sleeps\n" * 2,
     }.items():
         Path(name).write_text(text)
     result = succeeded(run(*typed("tune", "comet")))
     assert "comet" in result.stderr
-    words = [word.replace("gpus=1", "gpus=0") for word in typed("rerank", "--mbr")]
-    succeeded(run(*words))
-    assert Path("test.mbr").read_text() == "un chien dort\n" * 2

@@ -31,8 +31,6 @@ TUNED = {
         {"name": "TM0_0", "start": 0.5, "weight": 0.1, "contribution": -0.1, "share": 0.25,
          "left_out": None},
     ],
-    "replicas": [{"seed": 1, "score": 59.5}],
-    "cross_validation": [{"method": "pro", "tuned_on": 58.0, "held_out": 57.5}],
     "reliability": [{"sentences": 1014, "confidence": 0.25, "right": 0.5}],
     "rounds": [{"round": 1, "score": 58.0, "hypotheses": 10, "decoded": 57.5, "new": 5}],
 }  # fmt: skip
@@ -57,8 +55,6 @@ def test_weights_come_with_what_is_lost_without_them() -> None:
     assert (losses.signed, losses.series[0].values) == (True, (-4.5, None))
     assert shares.rows == losses.rows == ("LM0_0", "TM0_0")
     assert (rounds.series[0].x, rounds.series[0].y) == ((1.0,), (58.0,))
-    assert table_of(section, "tuning-seeds").rows == ((1, 59.5),)
-    assert table_of(section, "tuning-methods").rows == (("pro", 58.0, 57.5),)
     assert table_of(section, "tuning-reliability").rows == (("mert", 1014, 25.0, 50.0),)
     assert "BLEU 57.00 with the start weights, 60.00 with the new weights" in section.lead
 
@@ -88,8 +84,8 @@ def test_two_sets_of_weights_are_told_apart() -> None:
 
 def test_weights_alone_are_enough() -> None:
     features = [{"name": "LM0_0", "start": 0.5, "weight": 0.25}]
-    section = tuning_section(tuned(features=features, replicas=[], rounds=[], reliability=[]))
-    assert set(blocks_of(section)) == {"tuning-weights", "tuning-methods"}
+    section = tuning_section(tuned(features=features, rounds=[], reliability=[]))
+    assert set(blocks_of(section)) == {"tuning-weights"}
 
 
 def trained(*curve: CurvePoint) -> Checkpoint:

@@ -23,7 +23,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "annotate": ("table", ["model"], "out"),
     "build": ("source", "target", "out"),
     "build_lm": (["text"], "out"),
-    "combine": (["decoder", "network"], "out"),
     "evaluate": (["hypotheses"], ["references"]),
     "generate": ("text", "model", "out"),
     "load_model": ("model",),
@@ -39,13 +38,12 @@ CALLS: dict[str, tuple[Any, ...]] = {
 REFUSED: dict[str, dict[str, object]] = {
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
-    "combine": {"lists": "decoder"},
     "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
     | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
-    "rerank": {"average": "LM0", "mbr_scale": -1.0, "mbr_metric": "ter", "num_sentences": 0},
+    "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
@@ -67,7 +65,6 @@ ON_NETWORKS = (
 )
 CASES = [
     *((name, *case) for name, values in REFUSED.items() for case in values.items()),
-    ("combine", "lists", ["decoder"]),
     ("evaluate", "metrics", ["x"]),
     ("evaluate", "by_length", ["x"]),
     ("evaluate", "references", []),
