@@ -171,7 +171,7 @@ def _after_system(given: Given) -> Step | None:
 
 
 def _after_decode(given: Given) -> Step | None:
-    lists = "-" if given["nbest"] is None else given["nbest"][0]
+    lists = given["nbest_file"] or "-"
     if "-" in (lists, given["source"]):
         return _after_translation(given)
     options = f"--source {quote(given['source'])} --model MODEL -o {_tagged(lists, 'rescored')}"
