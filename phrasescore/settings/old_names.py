@@ -1,9 +1,9 @@
-"""The names that kinds of networks, presets and features had in versions 0.2 and 0.3.
+"""The names that kinds of networks, presets, features and keys had in versions 0.2 and 0.3.
 
-What these versions wrote is still read: the kind in the ``config.toml`` of a model, and the
-features in n-best lists and weights. A name that fits exactly always wins; an old name is tried
-only if a feature has no weight otherwise. Lists keep their bytes. What a user wrote, such as
-``train --preset small``, is refused, and the error names the new name.
+What these versions wrote is still read: the kind in the ``config.toml`` of a model, the features in
+n-best lists and weights, the keys in a ``system.toml``. A name that fits exactly always wins; an
+old name is tried only if a feature has no weight otherwise. Lists keep their bytes. What a user
+wrote, such as ``train --preset small``, is refused, and the error names the new name.
 """
 
 import re
@@ -17,6 +17,8 @@ KINDS = {"attention": "rnnsearch"}
 PRESETS = {"attention-small": "rnnsearch-small", "small": "encoder-decoder-small"}
 # The names of networks' features, without the prefixes and the number.
 FEATURES = {"Attention": "RNNsearch", "RNN": "EncoderDecoder"}
+# Keys of the features of lists in a ``system.toml``.
+KEYS = {"scores_command": "command"}
 # The names of the models in the rows of an experiment that need no table of their own.
 MODELS = {"attention": "rnnsearch", "rnn": "encoder-decoder"}
 
