@@ -194,8 +194,8 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
     for old, new in old_names.MODELS.items():
         if old in file.models and new in models and new not in file.models:
-            problem = old_names.renamed("model", old, old_names.MODELS)
-            raise whole.table("models").error(old, f"{problem}: rename the table")
+            found = old_names.renamed("model", old, old_names.MODELS)
+            raise whole.table("models").error(old, f"{found}: rename the table")
     _check_search_networks(whole, engine, rows, models)
     absolute = {*whole.absolute_paths()}
     for each in (data.dev, *data.tests):

@@ -7,11 +7,13 @@ import pytest
 
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
+from phrasescore.records import Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.old_names import other_name, weights_for
 from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.translation.system import read_system
 from tests.command_line import check_refusal, run, succeeded
 from tests.random_networks import RandomNetwork
 
@@ -52,7 +54,7 @@ def test_other_names_have_no_other_name(name: str) -> None:
 
 
 def test_an_exact_name_wins() -> None:
-    weights = {"RNN0": (1.0,), "EncoderDecoder0": (2.0,)}
+    weights: Weights = {"RNN0": (1.0,), "EncoderDecoder0": (2.0,)}
     for names in (["RNN0"], ["EncoderDecoder0"], ["RNN0", "EncoderDecoder0"]):
         assert weights_for(names, weights, "w") == weights
     assert weights_for(["LM0"], weights, "w") == weights
@@ -107,18 +109,19 @@ def test_the_kind_of_an_old_model_is_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "problem"),
+    ("words", "where", "code"),
     [
-        (("attention", "a", "b"), "KIND: the kind attention is now rnnsearch"),
-        (("encoder-decoder", "a", "--config", "c"), "c: kind: the kind attention is now rnnsearch"),
+        (("attention", "a", "b"), "KIND", 2),
+        (("encoder-decoder", "a", "--config", "c"), "c: kind", 1),
     ],
 )
 def test_an_old_kind_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], problem: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], where: str, code: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("c").write_text('kind = "attention"\n')
-    check_refusal(run("train", *words, "-o", "model"), problem)
+    problem = f"{where}: the kind attention is now rnnsearch"
+    check_refusal(run("train", *words, "-o", "model"), problem, code)
 
 
 @pytest.mark.parametrize("name", old_names.PRESETS)
@@ -179,3 +182,12 @@ def test_a_model_may_have_an_old_name(tmp_path: Path) -> None:
     models = "[models.rnn]\nkind = 'encoder-decoder'\n"
     path.write_text(f"systems = ['Baseline', {row}]\n{_DATA}{models}")
     assert read_experiment(str(path)).models["rnn"].kind == "encoder-decoder"
+
+
+def test_the_old_key_of_a_program_is_read(tmp_path: Path) -> None:
+    (tmp_path / "moses.ini").touch()
+    path = tmp_path / "system.toml"
+    for key in ("scores_command", "command"):
+        path.write_text(f'moses_ini = "moses.ini"\nrescore = [{{ {key} = "cat" }}]\n')
+        (column,) = read_system(path).columns
+        assert (column.kind, column.value) == ("command", "cat")
