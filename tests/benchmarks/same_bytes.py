@@ -149,14 +149,16 @@ COMMANDS = {
     "--moses-ini-out merged.ini",
     "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest -o tuned.nbest.gz",
     "rerank tuned": "rerank dev.rescored.gz --weights mert.weights -o tuned.fr",
-    "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest --nbest-size 10 "
+    "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest "
+    "--nbest-size 10 "
     "--alignment -o test.out",
     "decode cslm": "decode {x}/test.en --config {x}/moses.ini --stack 10 --feature cslm "
     "--model cslm --feature-weight CSLM0=0.1 --unnormalized --nbest cslm.nbest --nbest-size 5 "
     "--distinct -o cslm.out",
     "decode joint": "decode short.en --config {x}/moses.ini --stack 10 --feature joint "
     "--model joint --feature-weight Joint0=0.1 -o joint.out",
-    "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest --nbest-size 4 "
+    "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest "
+    "--nbest-size 4 "
     "-o generated.out",
     "generate sample": "generate ed phrases --sample 20 --top 5 -o samples",
     "segment": "segment short.en --model text --reverse-model tback "
