@@ -18,6 +18,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--nbest"): "name the lists with --lists",
     ("evaluate", "--scores-command"): "use --command",
     ("select", "--scores"): "use --differences",
+    ("tune", "--rescore-scores-command"): "use --rescore-command",
     ("train", "--preset", "attention-small"): "use rnnsearch-small",
     ("train", "--preset", "small"): "use encoder-decoder-small",
     ("generate", "--augment"): "the new phrase pairs gained little",
