@@ -25,7 +25,7 @@ MAX_VERBS = 24
 MAX_OPTIONS = 398
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
-    *("matplotlib", "plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
+    *("plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
 )
 
 

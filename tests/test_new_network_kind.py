@@ -100,9 +100,9 @@ def test_a_new_kind_is_trained_and_scores_and_generates(folder: Path) -> None:
     found = [float(line.split("Bag0= ")[1].split()[0]) for line in lines]
     assert found == pytest.approx(expected, abs=1e-5)
 
-    with_sources = [(("s1", "s2"), ("t1", "t2")), (("s3",), ("t3",))]
     model = phrasescore.load_model("model", compute=Compute(threads=1))
-    assert list(model.score_pairs(with_sources)) == pytest.approx(expected[::2], abs=1e-5)
+    scores = model.score(["s1 s2", "s3"], ["t1 t2", "t3"])
+    assert scores.tolist() == pytest.approx(expected[::2], abs=1e-5)
 
     phrasescore.annotate("table", ["model"], "annotated", compute=Compute(threads=1))
     columns = [line.split(" ||| ") for line in (folder / "annotated").read_text().splitlines()]

@@ -50,6 +50,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-tokens"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--detruecase"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--truecase-model"): "it belonged to --ctranslate2, which is gone",
+    ("evaluate", "--plot"): "report --translation draws these groups of sentences",
     ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
     ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",

@@ -33,7 +33,6 @@ _logger = logging.getLogger(__name__)
 @options.file("--source", "The source sentences, for --by-length, --by-unknown and metrics.")
 @options.of(Evaluating)
 @heading("Output")
-@options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")
 @options.output
 @options.report_format
 def evaluate(**given: Any) -> None:

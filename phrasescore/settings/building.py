@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from phrasescore.arguments import checked_language
 from phrasescore.errors import ArgumentError
-from phrasescore.io.languages import checked_language
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SymmetrizationName = Literal[

@@ -157,7 +157,7 @@ def _packages() -> Iterator[Finding]:
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "networks of other toolkits: rescore --ctranslate2"),
         ("ray", "cluster", "work on several machines: --engine ray"),
-        ("plotly", "report", "pages of report; --plot of evaluate needs its matplotlib"),
+        ("plotly", "report", "pages of report"),
     ):
         try:
             yield Finding(name, True, importlib.metadata.version(name), use)

@@ -60,7 +60,7 @@ def rerank(
         raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
-    score = NewScore(weights, settings)
+    score = _open_score(weights, settings)
     lists = read_nbest(nbest)
     if not settings.as_lists:
         cure = "--allow-missing writes an empty line"
@@ -82,7 +82,7 @@ def rerank(
                 sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
             )
             meter.update(found.num_lines)
-        unweighted = score.check_used()
+        unweighted = _check_used(score, weights)
     return RerankSummary(sentences, meter.done, moved, unweighted)
 
 
@@ -98,52 +98,58 @@ def rerank_lists(
     """
     settings.check_only("average", "ignore_missing", "ignore_unweighted")
     check_sequences(lists=lists)
-    score = NewScore(weights, settings)
+    score = _open_score(weights, settings)
     lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
     if lists:
-        score.check_used()
+        _check_used(score, weights)
     return hypotheses_of(lines)
 
 
-class NewScore:
-    """The score by which hypotheses are ordered."""
+@dataclass
+class _MatchedSum(WeightedSum):
+    """A weighted sum whose weights may have other names of the same features than the lists."""
 
-    def __init__(self, weights: WeightsSource | None, settings: Reranking) -> None:
-        """Check the settings, and load the weights."""
-        if (weights is None) == (not settings.average):
-            raise ArgumentError("expected either --weights or --average")
-        if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
-            raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
-        self._score: EvenAverage | WeightedSum
-        if weights is None:
-            self._score = EvenAverage(list(dict.fromkeys(settings.average)))
-            return
-        self._where = weights_path(weights) or "the weights"
-        known = load_weights(weights).lists
-        check_weights(known, self._where)
-        self._score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
+    where: str = ""  # the origin of the weights, for messages
 
-    def __call__(self, found: NbestList) -> Values:
-        """Return the score of each hypothesis."""
-        if isinstance(self._score, WeightedSum) and not self._score.used:
-            names = feature_matrix(found).sizes
-            self._score.weights = old_names.weights_for(names, self._score.weights, self._where)
-        return self._score(found)
+    def __call__(self, nbest: NbestList) -> Values:
+        """Return the weighted sum for each hypothesis; the first list says the names."""
+        if not self.used:
+            names = feature_matrix(nbest).sizes
+            self.weights = old_names.weights_for(names, self.weights, self.where)
+        return super().__call__(nbest)
 
-    def check_used(self) -> tuple[str, ...]:
-        """Warn of unused weights or of very different scales; return the unweighted features."""
-        score = self._score
-        if not isinstance(score, WeightedSum):
-            _warn_of_scales(score)
-            return ()
-        used = {name: score.weights[name] for name in score.used}
-        check_weights(used, f"{self._where}, of features that the lists have")
-        unused = [name for name in score.weights if name not in score.used]
-        if unused:
-            _logger.warning(
-                "no hypothesis has these features, which have weights: %s", ", ".join(unused)
-            )
-        return tuple(sorted(score.unweighted))
+
+def _open_score(weights: WeightsSource | None, settings: Reranking) -> EvenAverage | WeightedSum:
+    """Check the settings, load the weights, and return the score by which to order."""
+    if (weights is None) == (not settings.average):
+        raise ArgumentError("expected either --weights or --average")
+    if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
+        raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
+    if weights is None:
+        return EvenAverage(list(dict.fromkeys(settings.average)))
+    known = load_weights(weights).lists
+    check_weights(known, _name_of(weights))
+    ignored = (settings.ignore_missing, settings.ignore_unweighted)
+    return _MatchedSum(known, *ignored, where=_name_of(weights))
+
+
+def _check_used(score: EvenAverage | WeightedSum, weights: WeightsSource | None) -> tuple[str, ...]:
+    """Warn of unused weights or of very different scales; return the unweighted features."""
+    if not isinstance(score, WeightedSum):
+        _warn_of_scales(score)
+        return ()
+    used = {name: score.weights[name] for name in score.used}
+    check_weights(used, f"{_name_of(weights)}, of features that the lists have")
+    unused = [name for name in score.weights if name not in score.used]
+    if unused:
+        _logger.warning(
+            "no hypothesis has these features, which have weights: %s", ", ".join(unused)
+        )
+    return tuple(sorted(score.unweighted))
+
+
+def _name_of(weights: WeightsSource | None) -> str:
+    return weights_path(weights) or "the weights"
 
 
 def _warn_of_scales(score: EvenAverage) -> None:

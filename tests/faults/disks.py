@@ -105,13 +105,6 @@ WRITERS = {
         "",
     ),
     "evaluate": ("evaluate dev.fr --references dev.fr --format json -o disk/out", ""),
-    "evaluate --plot": (
-        (
-            "evaluate dev.fr --references dev.fr --by-length reference --plot disk/plot.svg "
-            "-o disk/out"
-        ),
-        "",
-    ),
     "init": (
         (
             "init moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "

@@ -181,9 +181,8 @@ WORKS = {
         ),
         _whole(
             "evaluate",
-            "evaluate all.fr turned.fr --references all.fr --paired approximate -o out "
-            "--by-length reference --plot plot.svg",
-            "plot.svg",
+            "evaluate all.fr turned.fr --references all.fr --paired approximate "
+            "--by-length reference -o out",
         ),
         _whole(
             "report",

@@ -12,7 +12,6 @@ from phrasescore.devices import choose_device, usable_threads
 from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
-from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
 from phrasescore.report import results, sentences, systems
 from phrasescore.report.blocks import Section
@@ -164,8 +163,9 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
     scorer = ScoringModel(model.checkpoint, model.name, inputs.compute, warns=False)
-    with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
-        return list(meter.track(scorer.score_pairs(pairs)))
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
+    scores: list[float] = scorer.score(sources, targets).tolist()
+    return scores
 
 
 def _draw(

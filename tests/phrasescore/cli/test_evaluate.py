@@ -4,7 +4,6 @@ import io
 import json
 import math
 import os
-import sys
 from pathlib import Path
 from typing import get_args
 from urllib.error import URLError
@@ -380,20 +379,6 @@ def test_a_model_s_shortlists_are_for_both_sides(folder: Folder) -> None:
     assert "unknown words in the source" not in folder.run(*arguments).stdout
 
 
-@pytest.mark.parametrize(("ending", "start"), [("png", b"\x89PNG"), ("svg", b"<?xml")])
-def test_groups_can_be_drawn(folder: Folder, ending: str, start: bytes) -> None:
-    arguments = ["base", "new", "--references", "ref", "--by-length", "reference"]
-    result = folder.run(*arguments, "--plot", f"figure.{ending}", "-o", "report")
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "")
-    assert (folder.path / f"figure.{ending}").read_bytes().startswith(start)
-    assert "BLEU by words in the reference" in (folder.path / "report").read_text()
-    if ending == "svg":
-        assert (
-            b"words in the reference (number of sentences)"
-            in (folder.path / "figure.svg").read_bytes()
-        )
-
-
 # Wrong input
 
 
@@ -433,26 +418,6 @@ def test_the_best_system_is_bold(folder: Folder, monkeypatch: pytest.MonkeyPatch
     assert line.endswith("best")
 
 
-def test_a_missing_matplotlib_is_named_before_the_work(
-    folder: Folder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "matplotlib", None)
-    arguments = ["base", "--references", "ref", "--by-length", "reference", "--plot", "figure.png"]
-    result = folder.run(*arguments, "-o", "report")
-    message = "--plot needs packages that are not installed: pip install 'phrasescore[report]'"
-    assert (result.exit_code, result.stderr) == (1, f"Error: {message}\n")
-    assert not (folder.path / "report").exists()
-
-
-def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
-    folder.write("figure.png", REFERENCE)
-    arguments = ["base", "--references", "ref", "--by-length", "reference", "--plot", "figure.png"]
-    result = folder.run(*arguments, "--references", "figure.png")
-    assert "figure.png: would overwrite another file" in result.stderr
-    result = folder.run(*arguments, "-o", "figure.png")
-    assert "figure.png: would overwrite another file" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -463,8 +428,6 @@ def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
         (["base", "--by-length", "source"], "requires --source"),
         (["base", "--source", "src"], "--source requires"),
         (["--nbest", "n", "--by-length", "reference"], "require translations"),
-        (["base", "--plot", "x.png"], "--plot requires"),
-        (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
         (["base", "--seed", "0"], "--seed"),
         (["--nbest", "n", "--scores-command", "cat"], "require translations"),
         (["base", "--name", "COMET"], "--name requires --scores-command"),

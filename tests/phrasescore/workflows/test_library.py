@@ -104,7 +104,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
         "generate": lambda: phrasescore.generate(
             text, model, out, settings=Generating(max_length=2)
         ),
-        "load_model": lambda: score_pairs_twice(model),
+        "load_model": lambda: score_twice(model),
         "perplexity": lambda: phrasescore.perplexity([text], model=cslm),
         "rescore": lambda: phrasescore.rescore(lists, text, [model], out),
         "score": lambda: phrasescore.score(text, text, [model], out),
@@ -121,11 +121,11 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
     torch.set_num_threads(before)
 
 
-def score_pairs_twice(path: str) -> None:
+def score_twice(path: str) -> None:
     model = phrasescore.load_model(path, compute=Compute(threads=1))
-    pairs = [phrasescore.PhrasePair(("u",), ("a",)), phrasescore.PhrasePair(("v",), ("b",))]
-    lists = [HypothesisList(pair.source, [pair.target]) for pair in pairs]
-    for score, scores in zip(model.score_pairs(pairs), model.score_lists(lists), strict=True):
+    found = model.score(["u", "v"], ["a", "b"])
+    lists = [HypothesisList("u", ["a"]), HypothesisList("v", ["b"])]
+    for score, scores in zip(found.tolist(), model.score_lists(lists), strict=True):
         assert [score] == pytest.approx(scores, abs=1e-4)
         assert torch.get_num_threads() == 1
 
