@@ -127,8 +127,8 @@ def _after_tune(given: Given) -> Step | None:
     elif decoder is None:
         commands = [f"phrasescore decode TEST --config {quote(ini)} -o test.out"]
     elif decoder == "embedded":
-        size = f"--nbest-size {given['nbest_size']}"
-        nbest = f"--nbest test.nbest {size} --distinct " * bool(added)
+        size = given["nbest_size"]
+        nbest = f"--nbest test.nbest --nbest-size {size} --distinct " * bool(added)
         flags = f"{given['decoder_flags']} ".lstrip()
         config = f"--config {quote(given['moses_ini'])} {weights}"
         commands = [f"phrasescore decode TEST {config} {flags}{nbest}-o test.out"]
