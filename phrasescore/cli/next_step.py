@@ -146,7 +146,7 @@ def _after_tune(given: Given) -> Step | None:
 
 
 def _after_translation(given: Given) -> Step | None:
-    if (output := given["output"]) == "-" or given.get("as_lists"):
+    if (output := given["output"]) == "-":
         return None
     command = f"phrasescore evaluate {quote(output)} --references REFERENCES"
     return "compare the translations with references", [command]

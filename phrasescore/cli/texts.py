@@ -26,7 +26,7 @@ _logger = logging.getLogger(__name__)
 @heading("Input")
 @options.references(required=True)
 @options.file(
-    "--lists nbest",
+    "--lists",
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
     "NBEST",
 )

@@ -2,6 +2,7 @@
 
 import logging
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 from moses_integration.list_features import (
@@ -12,12 +13,12 @@ from moses_integration.list_features import (
     with_total,
 )
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
-from moses_integration.nbest import NbestList, read_every_list, read_nbest
+from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
-from phrasescore.io.output import check_files, open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings import old_names
@@ -42,6 +43,7 @@ def rerank(
     nbest: StrPath,
     output: StrPath,
     *,
+    lists: StrPath | None = None,
     weights: WeightsSource | None = None,
     settings: Reranking = Reranking(),
     progress: ProgressCallback | None = None,
@@ -52,25 +54,26 @@ def rerank(
     decoder's order. Scores are natural logarithms. Exactly one of ``weights`` and ``average`` is
     required.
 
+    :param lists: a file for the whole lists in the new order, with the new score as total.
     :param weights: order by the weighted sum of the features, with weights from a moses.ini,
         from ``Name= value`` lines, or from a mapping by feature name.
     """
-    num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
-    if settings.as_lists and (allow_missing or num_sentences is not None):
-        raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
-    nbest, output = os.fspath(nbest), os.fspath(output)
-    check_files((nbest, weights_path(weights)), (output,))
+    nbest, output, lists = os.fspath(nbest), os.fspath(output), optional_path(lists)
+    check_files((nbest, weights_path(weights)), (output, lists))
     score = _open_score(weights, settings)
-    lists = read_nbest(nbest)
-    if not settings.as_lists:
-        cure = "--allow-missing writes an empty line"
-        lists = read_every_list(nbest, num_sentences, allow_missing=allow_missing, cure=cure)
+    every_list = read_every_list(
+        nbest,
+        settings.num_sentences,
+        allow_missing=settings.allow_missing,
+        cure="--allow-missing writes an empty line",
+    )
     sentences = moved = 0
     with (
         open_output(output) as stream,
+        nullcontext() if lists is None else open_output(lists) as list_file,
         Meter("rerank", "hypotheses", progress, lines_of=nbest) as meter,
     ):
-        for found in lists:
+        for found in every_list:
             sentences += 1
             if not found.data:
                 stream.write(b"\n")
@@ -78,9 +81,9 @@ def rerank(
             scores = score(found)
             # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
-            stream.write(
-                sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
-            )
+            stream.write(_best_text(found, scores))
+            if list_file is not None:
+                list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
         unweighted = _check_used(score, weights)
     return RerankSummary(sentences, meter.done, moved, unweighted)
@@ -94,7 +97,7 @@ def rerank_lists(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses for each sentence in the order of a new score, as `rerank` does.
 
-    :param settings: all fields except the ones about missing sentences and about the output.
+    :param settings: all fields except the ones about missing sentences.
     """
     settings.check_only("average", "ignore_missing", "ignore_unweighted")
     check_sequences(lists=lists)

@@ -52,6 +52,7 @@ SPELLINGS = {
             r"EncoderDecoder(\d+)": r"RNN\1",
             r"\[models\.encoder-decoder\]": "[models.rnn]",
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
+            r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
             "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
             "--differences": "--scores",
         },
@@ -134,7 +135,8 @@ COMMANDS = {
     "--cache scores.db -o backoff.gz",
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average RNNsearch0 -o average.fr",
-    "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest -o average.nbest.gz",
+    "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "
+    "-o /dev/null",
     **{
         f"tune {method}": f"tune dev.rescored.gz --references {{x}}/dev.fr --moses-ini "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
@@ -147,7 +149,8 @@ COMMANDS = {
     "--rescore search --working-dir loop --translations loop.fr -o loop.weights",
     "tune merge": "tune --weights mert.weights --moses-ini {x}/moses.ini "
     "--moses-ini-out merged.ini",
-    "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest -o tuned.nbest.gz",
+    "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest tuned.nbest.gz "
+    "-o /dev/null",
     "rerank tuned": "rerank dev.rescored.gz --weights mert.weights -o tuned.fr",
     "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest "
     "--nbest-size 10 "

@@ -45,7 +45,7 @@ WRITERS = {
         ),
         "--resume",
     ),
-    "rerank": ("rerank lists.gz --average LM0 --nbest -o disk/out.gz", ""),
+    "rerank": ("rerank lists.gz --average LM0 --nbest disk/out.gz -o disk/out", ""),
     "decode": (
         (
             "decode dev.en --config small.ini --stack 3 --workers 1 -o disk/out "

@@ -93,7 +93,7 @@ def _lists() -> Iterable[Subject]:
             "--threads 1 -o out"
         )
         yield Subject(f"tune {kind}", tune, (nbest, weights), finite())
-    sums = "rerank old.nbest --average lm --nbest -o out"
+    sums = "rerank old.nbest --average lm --nbest out -o best"
     yield Subject("rerank old", sums, ("old.nbest",), sorted_lists("old.nbest"))
     inputs = ("sparse.ini", "sparse.part", "sparse.nbest")
     outputs = ("out", "out.sparse-weights")

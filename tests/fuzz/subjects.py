@@ -69,7 +69,7 @@ def _subjects() -> Iterable[Subject]:
     yield Subject("rerank", best, ("nbest", "weights"), best_of_lists())
     packed = "rerank nbest.gz --weights weights -o out"
     yield Subject("rerank gz", packed, ("nbest.gz",), best_of_lists("nbest.gz"))
-    sums = "rerank nbest --average LM0 --nbest -o out"
+    sums = "rerank nbest --average LM0 --nbest out -o best"
     yield Subject("rerank --average", sums, ("nbest",), sorted_lists())
     tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"
     yield Subject("tune", tune, ("nbest", "references", "weights"), finite())
