@@ -12,12 +12,10 @@ from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.building import Building as Building
+from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
-from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
-from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
-from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
 from phrasescore.settings.scoring import Rescoring as Rescoring
@@ -40,11 +38,6 @@ from phrasescore.workflows.building.system import BuildSummary as BuildSummary
 from phrasescore.workflows.building.system import build as build
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
 from phrasescore.workflows.decode import decode as decode
-from phrasescore.workflows.doctor import Diagnosis as Diagnosis
-from phrasescore.workflows.doctor import FeatureList as FeatureList
-from phrasescore.workflows.doctor import ListedName as ListedName
-from phrasescore.workflows.doctor import doctor as doctor
-from phrasescore.workflows.doctor import list_features as list_features
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment

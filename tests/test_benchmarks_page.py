@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from tests.benchmarks import same_bytes, versions
-from tests.benchmarks.building import BuildingOptions, measure_building
-from tests.benchmarks.commands import compare_commands, find_tool
-from tests.benchmarks.evaluation import EvaluationOptions, measure_evaluation
-from tests.benchmarks.language_models import LanguageModelOptions, measure_language_models
+from tests.benchmarks.commands import compare_commands
 from tests.benchmarks.page import FIGURES, PAGE, TEMPLATE, write_page
 from tests.benchmarks.results import Book, Report, Row
 from tests.benchmarks.same_bytes import TODAY, Side, Spelling, modernize, spell, spelling_of
-from tests.benchmarks.versions import VersionOptions, measure_versions
+from tests.benchmarks.settings import Settings
+from tests.benchmarks.versions import measure_versions
 
 MACHINE = {"cpu": "a CPU", "cores": "2", "vector instructions": "AVX2", "date": "2026-11-26"}
 
@@ -74,27 +72,6 @@ def test_commands_take_turns(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_parts_without_moses_and_kenlm_say_so(repository: Path) -> None:
-    example = repository / "examples" / "english-french"
-    names = ("train.en.gz", "train.fr.gz", "train.align.gz", "lm.fr.arpa.gz")
-    source, target, alignment, lm = (str(example / name) for name in names)
-    built = measure_building(BuildingOptions(source, target, alignment, lm, 50, 1, 1, ""))
-    assert built.left_out[0].startswith("Moses was not run")
-    assert {row.label: row.values for row in built.rows}["sentence pairs"] == [50]
-    models = measure_language_models(LanguageModelOptions(str(example / "test.fr"), 2, 1, ""))
-    assert [sentence[:13] for sentence in models.left_out] == ["KenLM's lmplz", "KenLM's query"]
-    assert find_tool("bash", "") is None
-
-
-@pytest.mark.slow
-def test_evaluation_compares_two_commands(repository: Path) -> None:
-    example = repository / "examples" / "english-french"
-    options = EvaluationOptions(str(example / "test.20best.gz"), str(example / "test.fr"), 1)
-    labels = [row.label for row in measure_evaluation(options).rows]
-    assert labels[-1] == "evaluate: times as fast, of the processor"
-
-
-@pytest.mark.slow
 def test_versions_are_compared_command_by_command(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -102,12 +79,19 @@ def test_versions_are_compared_command_by_command(
     lists = (str(example / "test.20best.gz"), str(example / "test.en"))
     commands = {"version": "--version", "wrong": "--no-such-option"}
     monkeypatch.setattr(versions, "COMMANDS", commands)
-    report = measure_versions(VersionOptions(str(repository), *lists, 2, 1, 1, 60))
+    report = measure_versions(
+        Settings(old=str(repository), nbest=lists, version_lists=2, repeats=1)
+    )
     figures = report.to_dict()["figures"]
     assert figures["version: old / new"]["values"] == [
         figures["version: old"]["median"] / figures["version: new"]["median"]
     ]
     assert report.left_out == ["wrong failed in one of the versions"]
+
+
+def test_a_row_has_the_median_and_the_range() -> None:
+    assert Row("speed", [3.0, 1.0, 2.5], "lines/s", 1).text().endswith(" 2.5 lines/s (1.0 to 3.0)")
+    assert Row("size", [4.0], digits=0).text().endswith(" 4")
 
 
 OLDER = Spelling("old-file", {"rnnsearch": "attention", r"Net(\d)": r"N\1"}, {r"\bN(?=\d)": "Net"})

@@ -19,10 +19,10 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # Tests may be longer: tables of cases are read one row at a time.
 MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
-# The budget of the command line: whoever adds an option says which one goes. -h, -v and -q do not
+# The budget of the command line: whoever adds an option says which one goes. Help, -v and -q do not
 # count. The plan's numbers for 0.4 are 22 verbs and 360 options; the numbers here only fall.
-MAX_VERBS = 24
-MAX_OPTIONS = 398
+MAX_VERBS = 21
+MAX_OPTIONS = 368
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
     *("plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
@@ -95,7 +95,7 @@ def test_the_command_line_keeps_its_budget() -> None:
         verb = main.get_command(context, name)
         assert verb is not None
         options = {param.name for param in verb.params if isinstance(param, click.Option)}
-        counts[name] = len(options - {"verbose", "quiet"})
+        counts[name] = len(options - {"help_all", "verbose", "quiet"})
     rows = sorted(counts.items(), key=lambda row: -row[1])
     table = "".join(f"{count:4} {name}\n" for name, count in rows)
     sys.stdout.write(table + f"{sum(counts.values()):4} in {len(counts)} verbs\n")  # pytest -rP

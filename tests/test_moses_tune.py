@@ -10,8 +10,8 @@ from click.testing import Result
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune.optimiser import ListReader, read_metric
-from tests.benchmarks.tuning import read_extracted
 from tests.command_line import run, succeeded, tuned_scores
+from tests.extracted_lists import read_extracted
 
 pytestmark = pytest.mark.moses
 

@@ -46,10 +46,9 @@ VERBS = {
     for module, verbs in {
         "build": ("build", "build-lm"),
         "experiment": ("experiment", "init"),
-        "inspection": ("doctor", "features", "show"),
         "lists": ("rerank",),
         "networks": ("export", "train"),
-        "report": ("report",),
+        "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
         "texts": ("evaluate", "perplexity", "select"),
         "translate": ("decode", "generate", "segment", "serve", "translate"),
@@ -63,7 +62,7 @@ _SECTIONS = {  # of the help
     "Phrase tables and n-best lists": ("annotate", "rescore", "rerank"),
     "Decoding and tuning": ("decode", "tune"),
     "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
-    "Looking inside": ("report", "show", "features", "doctor"),
+    "Looking inside": ("report", "show"),
 }
 
 

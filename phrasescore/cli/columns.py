@@ -40,7 +40,7 @@ models = _files(
 features = options.option(
     "--feature features",
     f"Add a feature: {', '.join(FEATURE_NAMES)}, or a feature of another package, which "
-    "'phrasescore features' lists and which may take arguments. unknown_words counts the target "
+    "'phrasescore show' lists and which may take arguments. unknown_words counts the target "
     "words outside the shortlist of at least one model; with @N, of the N-th --model.",
     multiple=True,
     metavar="NAME[@N]|NAME:KEY=VALUE,...",

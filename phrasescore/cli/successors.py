@@ -9,6 +9,8 @@ import click
 
 # The successor of each verb that is gone.
 VERBS: Mapping[str, str] = {
+    "doctor": "show without an argument says what works on this machine",
+    "features": "show without an argument lists the features and metrics",
     "combine": "rerank one system's lists: joining the lists of several systems gained nothing",
 }
 
@@ -34,6 +36,9 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--resume"): "it belonged to --augment, which is gone",
     ("experiment", "--export"): "run experiment itself, or its steps one by one with --step",
     ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
+    ("perplexity", "--log-z"): "score with and without --unnormalized: the difference is log Z",
+    ("select", "--random"): "shuf draws lines; for parallel text: paste SOURCE TARGET | shuf",
+    ("select", "--seed"): "it belonged to --random, which is gone",
     ("show", "--model"): "show does not read phrase tables",
     ("generate", "--ctranslate2"): "CTranslate2 translates by itself; rescore has its scores",
     ("generate", "--source-spm"): "it belonged to --ctranslate2, which is gone",
@@ -69,6 +74,18 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists",
     ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
     ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
+    ("report", "--lines"): "give a --source that has only these lines",
+    ("report", "--long"): "source phrases of 4 words or more count as long",
+    ("report", "--map-points"): "a map has at most 1,000 points",
+    ("report", "--points"): "the plot of scores has 2,000 random pairs",
+    ("report", "--seed"): "equal inputs always give equal reports",
+    ("report", "--sentences"): "five random sentences are shown",
+    ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
+    ("report", "--tuning-report"): "tune --report writes the same numbers as text",
+    ("evaluate", "--seed"): "the seed is sacrebleu's, 12345",
+    ("evaluate", "--trials"): "bootstrap takes 1000 and approximate 10000, as in sacrebleu",
+    ("evaluate", "--width"): "a group has ten lengths",
+    ("experiment", "--resume"): "the same command continues a run that was stopped",
 }
 
 

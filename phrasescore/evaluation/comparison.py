@@ -22,8 +22,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.evaluation.own_metrics import PackageMetric, Row
-from phrasescore.evaluation.plugin_metric import build_metric
+from phrasescore.evaluation.own_metrics import Row, TuningMetric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     bootstrap_spread,
@@ -31,7 +30,6 @@ from phrasescore.evaluation.significance import (
     digits_of,
     randomization_p_value,
 )
-from phrasescore.plugins import Plugin
 from phrasescore.vocabulary import Vocabulary
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
@@ -42,6 +40,7 @@ if TYPE_CHECKING:
 # Number of trials in the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
+WIDTH = 10  # number of sentence lengths in a group
 MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
 
@@ -184,19 +183,13 @@ class Comparison:
         scores: list[list[float]] = (100 * sentence_bleu(self._first_statistics)).tolist()
         return scores
 
-    def build_metric(
-        self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
-    ) -> Metric:
-        """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
+    def build_metric(self, name: str, tokenize: Tokenizer = "none") -> Metric:
+        """Build a metric with the references: one of sacrebleu's, or ours."""
         words = [text.words for text in self.references]
-        if plugin is not None:
-            sources = None if self.source is None else self.source.words
-            metric = build_metric(plugin, words, sources)
-            return PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
-            return PackageMetric(WordAccuracy(words), len(words))
+            return TuningMetric(WordAccuracy(words), len(words))
         if name == "cer":
-            return PackageMetric(CharacterAccuracy(words), len(words), error_rate="CER")
+            return TuningMetric(CharacterAccuracy(words), len(words), error_rate="CER")
         references = [text.texts for text in self.references]
         if name == "bleu":
             try:
@@ -216,14 +209,14 @@ class Comparison:
         source = [""] * len(hypotheses) if self.source is None else self.source.texts
         return list(zip(source, hypotheses, *references, strict=True))
 
-    def by_length(self, side: str, width: int) -> Breakdown:
-        """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
+    def by_length(self, side: str) -> Breakdown:
+        """Group sentences by their number of words on a side: 0, 1 to 10, 11 to 20 and so on."""
         members: dict[int, list[int]] = {}
         for index, words in enumerate(self.sides[side].words):
-            members.setdefault(-(-len(words) // width) * width, []).append(index)
+            members.setdefault(-(-len(words) // WIDTH) * WIDTH, []).append(index)
         groups = {}
         for last in sorted(members):
-            first = max(last - width + 1, 0)
+            first = max(last - WIDTH + 1, 0)
             groups[str(last) if first == last else f"{first}-{last}"] = members[last]
         return Breakdown(f"words in the {side}", groups)
 
@@ -248,10 +241,10 @@ class Comparison:
             groups.append(GroupScore(label, len(members), tuple(scores.tolist())))
         return BreakdownScores(breakdown.title, tuple(groups))
 
-    def group_spreads(self, breakdown: Breakdown, seed: int) -> list[list[float]]:
+    def group_spreads(self, breakdown: Breakdown) -> list[list[float]]:
         """Return half the width of the 95% bootstrap interval for BLEU, by group and system."""
         return [
-            bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
+            bootstrap_spread(self.metric, self._first_statistics[:, members], SEED)
             for members in breakdown.groups.values()
         ]
 
@@ -269,7 +262,7 @@ def _no_flores_model(error: BaseException) -> PhrasescoreError:
 class Score(NamedTuple):
     """The score of a system with a metric."""
 
-    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), of ours, or of a plug-in's metric.
+    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), or of ours.
     metric: str
     score: float  # 0 to 100, or a program's mean; a lower TER or CER is better
     signature: str  # all settings that the score depends on

@@ -81,12 +81,12 @@ def _decoder_step(  # type: ignore[no-untyped-def]
 
 
 @ELEMENTWISE
-def _maxout(products, units, scales, context, owners, table, words, out):  # type: ignore[no-untyped-def]
+def _maxout(products, units, scales, context, roots, table, words, out):  # type: ignore[no-untyped-def]
     use_widest_registers()
     size = out.shape[1]
-    other_scales, before = scales[size:], context.shape[1] - 2 * size
+    other_scales = scales[size:]
     for node in range(len(out)):
-        product, outer = products[node], context[owners[node], before:]
+        product, outer = products[node], context[roots[node]]
         unit = unit_of(products, units, node)
         word, after = table[words[node]], out[node]
         other_product, other_outer, other_word = product[size:], outer[size:], word[size:]
@@ -174,25 +174,20 @@ def tanh_of_sums(products: Tensor, bias: Tensor) -> Tensor:
     return out
 
 
-def maxout(
-    products: Product, context: Tensor, owners: Tensor, table: Tensor, words: Tensor, out: Tensor
-) -> None:
-    """Write the maxout units, s or RNNsearch's t, into ``out``, ``(nodes, units)``.
+def maxout(products: Product, step: TreeStep, context: Tensor, table: Tensor, out: Tensor) -> None:
+    """Write s, the maxout units, into ``out``, ``(nodes, units)``.
 
-    The inputs of unit j are column j of the first half and column j of the second half. The bias
-    is part of ``context`` or of ``table``.
+    The inputs of unit j are column j of the first half and column j of the second half.
 
-    :param products: O_h h' or U_o s, ``(nodes, 2 * units)``.
-    :param context: O_c c or C_o c in the last ``2 * units`` columns; ``owners`` contains the row of
-        each node.
-    :param table: O_y y or V_o E y for each word, ``(all words, 2 * units)``.
-    :param words: the last word of each node.
+    :param products: O_h h', ``(nodes, 2 * units)``.
+    :param context: O_c c plus the bias for each root, ``(roots, 2 * units)``.
+    :param table: O_y y for each word, ``(words, 2 * units)``.
     """
     if is_fused(out):
-        _maxout(*arrays(*products.parts(), context, owners, table, words, out))
+        _maxout(*arrays(*products.parts(), context, step.roots, table, step.words, out))
         return
-    total = products.values + context[:, -2 * out.shape[1] :].index_select(0, owners)
-    total += table.index_select(0, words)
+    total = products.values + context.index_select(0, step.roots)
+    total += table.index_select(0, step.words)
     torch.maximum(*total.chunk(2, dim=1), out=out)
 
 

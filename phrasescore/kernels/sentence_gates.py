@@ -90,6 +90,21 @@ def _attentive_blend(products, sums, families, table, words, old, update, out): 
             out[node, j] = before[j] + update[node, j] * (candidate - before[j])
 
 
+@ELEMENTWISE
+def _attentive_maxout(products, sums, families, table, words, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    size = out.shape[1]
+    others = sums.shape[1] - 2 * size
+    for node in range(len(out)):
+        product, context = products[node], sums[families[node], others:]
+        word = table[words[node]]
+        # Separate parts, because an index like j + size may compile to a gather: see gates.thirds.
+        other_product, other_context, other_word = product[size:], context[size:], word[size:]
+        for j in range(size):
+            first = product[j] + context[j] + word[j]
+            out[node, j] = max(first, other_product[j] + other_context[j] + other_word[j])
+
+
 def attentive_blend(
     products: Tensor,
     step: TreeStep,
@@ -114,6 +129,24 @@ def attentive_blend(
     candidate = sums[:, 2 * size : 3 * size].index_select(0, families)
     candidate.add_(products).add_(table[:, 2 * size :].index_select(0, words)).tanh_()
     torch.lerp(old.index_select(0, families), candidate, update, out=out)
+
+
+def attentive_maxout(
+    products: Tensor, step: TreeStep, sums: Tensor, table: Tensor, out: Tensor
+) -> None:
+    """Write t, the maxout units, into ``out``, ``(nodes, units)``.
+
+    The inputs of unit j are column j of the first half and column j of the second half.
+
+    :param products: U_o s, ``(nodes, 2 * units)``.
+    :param table: V_o E y with the bias for each word, ``(words, 2 * units)``.
+    """
+    if is_fused(out):
+        _attentive_maxout(*arrays(products, sums, step.families, table, step.words, out))
+        return
+    total = sums[:, -2 * out.shape[1] :].index_select(0, step.families)
+    total.add_(products).add_(table.index_select(0, step.words))
+    torch.maximum(*total.chunk(2, dim=1), out=out)
 
 
 @ELEMENTWISE

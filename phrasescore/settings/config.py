@@ -21,7 +21,7 @@ from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.settings import old_names
 from phrasescore.settings.kinds import (
-    PRESETS,
+    KINDS,
     Amount,
     Count,
     EncoderDecoderConfig,
@@ -29,11 +29,11 @@ from phrasescore.settings.kinds import (
     Positive,
     ShortlistSize,
     Size,
-    find_kind,
     get_kind,
-    known_kinds,
 )
 from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
+
+_PRESETS = Path(__file__).parent / "presets"
 
 # The settings that may differ when a run is resumed: its length and how often it saves. (With
 # schedule = "linear" the limits also set the learning rate, and so the weights.)
@@ -174,7 +174,7 @@ class Config:
         path = os.path.join(folder, "config.toml")
         values = read_toml(path)
         kind = values.get("kind")
-        if isinstance(kind, str) and find_kind(kind) is None:
+        if isinstance(kind, str) and kind not in KINDS:
             values["kind"] = old_names.KINDS.get(kind, kind)
         return cls.from_dict(values, path)
 
@@ -185,10 +185,10 @@ class Config:
         :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
         """
         kind = values.get("kind", "encoder-decoder")
-        network = find_kind(kind) if isinstance(kind, str) else None
+        network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
             problem = old_names.renamed("kind", str(kind), old_names.KINDS)
-            problem = problem or unknown("kind of network", str(kind), known_kinds())
+            problem = problem or unknown("kind of network", str(kind), KINDS)
             raise ConfigError(path, "kind", problem)
         tables: dict[str, type[Any]] = {
             "model": network.config,
@@ -203,16 +203,13 @@ class Config:
         return cls(kind, **configs)
 
     @classmethod
-    def preset(cls, name: str, folder: Path = PRESETS) -> "Config":
-        """Return the settings of a preset.
-
-        :param folder: the folder with the kind's presets, by default this package's.
-        """
-        names = _presets_in(folder)
+    def preset(cls, name: str) -> "Config":
+        """Return the settings of a preset."""
+        names = preset_names()
         if name not in names:
             problem = old_names.renamed("preset", name, old_names.PRESETS)
             raise ConfigError(f"preset {name}", None, problem or unknown("preset", name, names))
-        text = (folder / f"{name}.toml").read_text("utf-8")
+        text = (_PRESETS / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -247,15 +244,9 @@ class Config:
 
 
 def preset_names(kind: NetworkKind | None = None) -> list[str]:
-    """Return the sorted names of a kind's presets, or of all presets of this package."""
-    if kind is None:
-        return _presets_in(PRESETS)
-    names = _presets_in(kind.presets)
-    return [name for name in names if Config.preset(name, kind.presets).kind == kind.name]
-
-
-def _presets_in(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.toml"))
+    """Return the sorted names of a kind's presets, or of all presets."""
+    names = sorted(path.stem for path in _PRESETS.glob("*.toml"))
+    return [name for name in names if kind is None or Config.preset(name).kind == kind.name]
 
 
 def layer_settings(
@@ -282,7 +273,7 @@ def layer_settings(
         config, origin = stored, "--resume"
     else:
         preset = preset or kind.default_preset
-        config, origin = Config.preset(preset, kind.presets), f"--preset {preset}"
+        config, origin = Config.preset(preset), f"--preset {preset}"
     if config.kind != kind.name:
         known = f"; presets of {kind.name}: {', '.join(preset_names(kind))}" if preset else ""
         raise ConfigError(

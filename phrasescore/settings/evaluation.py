@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
-from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
+from phrasescore.arguments import MetricName, PairedTestName, SideName, StrPath, Tokenizer
+from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SectionName = Literal[
     "results",
@@ -31,13 +31,12 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 class Evaluating(Settings, heading="Metrics and tests"):
     """Settings of `evaluate`, which measures translations."""
 
-    metrics: Sequence[str] = option(
+    metrics: Sequence[MetricName] = option(
         ("bleu", "chrf"),
         "The metric. bleu, chrf, chrf++ and ter are sacrebleu's; multi-bleu is BLEU as the papers "
         "print it, of words separated by spaces; word_accuracy is 1 minus the word error rate; cer "
-        "is the character error rate; 'phrasescore features' lists metrics from other packages.",
+        "is the character error rate.",
         flags="--metric",
-        metavar="NAME",
     )
     commands: Sequence[str] = option(
         (),
@@ -65,51 +64,17 @@ class Evaluating(Settings, heading="Metrics and tests"):
     paired: PairedTestName | None = optional(
         "Test each system against the first one by bootstrap or approximate randomization."
     )
-    trials: int | None = optional(
-        "Number of samples for --paired.", ge=1, shown="1000 for bootstrap, 10000 for approximate"
-    )
-    seed: int = option(
-        12345, "Seed for --paired; the same seed gives the same p-values as sacrebleu.", ge=1
-    )
     allow_missing: bool = switch(
         "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
     by_length: Sequence[SideName] = option(
         (), "Report BLEU by the number of words in the source, or in the first reference."
     )
-    width: int = option(10, "For --by-length: number of lengths per group.", ge=1)
     by_unknown: StrPath | None = optional(
         "Report BLEU by the number of source words that are unknown to a model, or missing from a "
         "word list.",
         metavar="MODEL|VOCAB",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reporting(Settings, heading="Content of the page"):
-    """Settings for the content of a report."""
-
-    only: Sequence[SectionName] = option(
-        (), "Include only this section of the report. May be repeated."
-    )
-    sentences: int | None = optional(
-        "Number of random sentences for attention and soft parses.", ge=1, shown="5"
-    )
-    lines: Sequence[int] | None = optional(
-        "Show these lines of the source, from 1, instead of random lines.", ge=1
-    )
-    points: int = option(5000, "Number of random phrase pairs in the score plot.", ge=1)
-    map_points: int = option(2000, "Maximum number of words, phrases or sentences in a map.", ge=1)
-    long: int = option(
-        4, "Minimum number of words in source phrases shown in lists and maps.", ge=1
-    )
-    # p(target | source), or for reverse models p(source | target).
-    table_score: int | None = optional(
-        "The number, from 1, of the score in TABLE that estimates the models' probability.",
-        ge=1,
-        shown="3; 1 for a reverse model",
-    )
-    seed: int = option(1, "Seed of all random choices: the same seed gives the same report.", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +89,6 @@ class Selecting(Settings, heading="Selection"):
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
         "both models agree."
     )
-    at_random: bool = switch(
-        "Keep the same number of random lines, as a baseline; no models are needed.",
-        flags="--random",
-    )
-    seed: int = option(1, SEED, ge=0)
     processes: int | None = optional(
         "Number of processes that score lines.",
         ge=1,

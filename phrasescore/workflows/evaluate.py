@@ -13,6 +13,7 @@ from moses_integration.nbest import read_every_list
 from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
+    SEED,
     BreakdownScores,
     ComparedSystem,
     Comparison,
@@ -20,7 +21,6 @@ from phrasescore.evaluation.comparison import (
     read_translations,
     shortlists_by_side,
 )
-from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
 from phrasescore.features.program_metric import load_programs, score_with_program
@@ -200,12 +200,10 @@ def evaluate(
         may be empty if ``lists`` is not None.
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param lists: file with n-best lists; the first hypotheses and the oracle are scored.
-    :param source: the source sentences, for groups of sentences and metrics that read them.
+    :param source: the source sentences, for groups of sentences and programs.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
-    plugins = {name: find_metric(name) for name in dict.fromkeys(metrics)}
-    check_choice(known_metrics(OURS), metric=[name.partition(":")[0] for name in metrics])
     check_choice(get_args(ReportFormat), format=report_format)
     translated = name_texts("translations", hypotheses)
     # A path may stand for several files.
@@ -226,17 +224,15 @@ def evaluate(
         raise ArgumentError("--paired requires a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"} and not settings.commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
-    if settings.trials is not None and paired is None:
-        raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if (is_grouped or settings.commands) and not translated:
         raise ArgumentError("--by-length, --by-unknown and --command require translations")
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)
-    reads_source = unknown_to is not None or any(plugins.values()) or bool(programs)
+    reads_source = unknown_to is not None or bool(programs)
     if source is not None and "source" not in by_length and not reads_source:
-        problem = "--by-length source, --by-unknown or a metric that reads it"
+        problem = "--by-length source, --by-unknown or --scores-command"
         raise ArgumentError(f"--source requires {problem}")
     written = optional_path(output)
     texts = [lists, source, *(text for _, text in translated + reference_texts)]
@@ -257,8 +253,8 @@ def evaluate(
             is_split=is_grouped or "multi-bleu" in metrics,
         )
     built = [
-        comparison.build_metric(name, settings.tokenize, plugin)
-        for name, plugin in plugins.items()
+        comparison.build_metric(name, settings.tokenize)
+        for name in dict.fromkeys(metrics)
         if name != "multi-bleu"
     ]
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
@@ -268,8 +264,8 @@ def evaluate(
         text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
         _logger.warning("%s", text)
     elif paired is not None:
-        test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
-    breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
+        test = PairedTest(paired, TRIALS[paired], SEED)
+    breakdowns = [comparison.by_length(side) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(

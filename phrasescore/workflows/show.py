@@ -1,33 +1,62 @@
-"""Report the content of a model, a system or an experiment."""
+"""Report what works on this machine, or the content of a model, a system or an experiment."""
 
 import dataclasses
+import importlib.metadata
+import inspect
 import json
 import os
+import platform
+import shutil
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moses_integration.moses_ini import MosesIni
-from phrasescore.arguments import StrPath
-from phrasescore.errors import PhrasescoreError
+from phrasescore.arguments import METRICS, PRECISIONS, StrPath
+from phrasescore.devices import usable_threads
+from phrasescore.errors import PhrasescoreError, PluginError
+from phrasescore.features import (
+    FEATURE_NAMES,
+    NOT_OF_PHRASES,
+    OF_SHORTLISTS,
+    load_feature,
+)
+from phrasescore.features.packages import find_classes
 from phrasescore.io.journal import read_journal
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_duration
 from phrasescore.settings.toml_file import read_toml
+from phrasescore.version import __version__
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecords
+from tuning.settings import METRICS as TUNING_METRICS
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
 
 # A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
+# A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_GPU_FILE = Path("/dev/nvidia0")
+# What phrasescore's own metrics measure; TER is lower for better translations.
+_METRICS: dict[str, str] = {
+    "multi-bleu": "BLEU on the words of the file, as in Moses' multi-bleu.perl.",
+    "bleu": "BLEU; evaluate has sacrebleu's, with its signature.",
+    "chrf": "The F-score of character n-grams, chrF2.",
+    "chrf++": "chrF2 with n-grams of one and two words.",
+    "ter": "The translation edit rate: lower is better.",
+    "word_accuracy": "1 minus the word error rate, for lines of few words.",
+    "cer": "1 minus the character error rate in tune, which maximises; the rate in evaluate.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The main facts about a system or an experiment."""
+    """The main facts about this machine, a system or an experiment."""
 
-    path: str
+    path: str | None
     facts: dict[str, str]
     table: str = ""  # an experiment's results
 
@@ -43,11 +72,16 @@ class Overview:
     __repr__ = to_text
 
 
-def show(path: StrPath) -> "ModelReport | Overview":
+def show(path: StrPath | None = None) -> "ModelReport | Overview":
     """Return facts about a file or folder that a verb wrote; ``to_text()`` formats them.
+
+    Without a path, the facts are what works on this machine and what is missing, and the features
+    and metrics that options accept. Nothing is computed or changed.
 
     :param path: a model, the folder of ``build`` or ``experiment``, or a ``system.toml``.
     """
+    if path is None:
+        return Overview(None, {**dict(_machine()), **dict(_features()), **dict(_metrics())})
     path = os.fspath(path)
     if path.endswith(".toml"):
         return _system_overview(path)
@@ -104,3 +138,94 @@ def _build_overview(path: str) -> Overview:
         if os.path.exists(ini.resolve(name))
     }
     return Overview(path, {**sizes, **weights})
+
+
+def _machine() -> Iterator[tuple[str, str]]:
+    import torch
+
+    from phrasescore.engines.ray_connection import describe, processor_fields
+    from phrasescore.kernels.precision import lacks_units
+
+    python = platform.python_version()
+    yield "versions", f"phrasescore {__version__}, Python {python}, torch {torch.__version__}"
+    model = processor_fields().get("model name", "unknown")
+    yield "processor", f"{model}: {describe()['processor']}"
+    fast = [name for name in PRECISIONS if name in ("bfloat16", "int8") and not lacks_units(name)]
+    yield "fast --precision", " and ".join(fast or ["float32"])
+    yield "threads", _threads()
+    yield "GPU", _gpu()
+    moses = shutil.which("moses")
+    yield "moses", moses or "missing on the PATH; only decode --decoder moses needs it"
+    yield "kenlm", _kenlm()
+    for name, extra, use in (
+        ("ctranslate2", "ctranslate2", "for rescore --ctranslate2"),
+        ("ray", "cluster", "for --engine ray"),
+        ("plotly", "report", "for report"),
+    ):
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield name, f"missing, {use}: pip install 'phrasescore[{extra}]'"
+
+
+def _threads() -> str:
+    usable = usable_threads(None)
+    found = f"{usable} of {os.cpu_count() or 1} cores"
+    try:
+        allowed, period = _QUOTA.read_text(encoding="utf-8").split()
+        quota = int(allowed) / int(period)
+    except (OSError, ValueError):  # no limit
+        return found
+    if quota >= usable:
+        return found
+    return f"{found}, but this container is limited to {quota:g}: --threads {max(1, int(quota))}"
+
+
+def _gpu() -> str:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a driver that is too old
+        is_there = torch.cuda.is_available()
+    if is_there:
+        return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
+    if _GPU_FILE.exists():
+        return "unusable: install a torch with CUDA (https://pytorch.org), or update the driver"
+    return "none; networks run on the CPU"
+
+
+def _kenlm() -> str:
+    from phrasescore.language_models.ngram_scorer import import_kenlm
+
+    try:
+        import_kenlm()
+    except PhrasescoreError as error:
+        return str(error)
+    return importlib.metadata.version("kenlm")
+
+
+def _features() -> Iterator[tuple[str, str]]:
+    for name in FEATURE_NAMES:
+        only = " Only for lists." if name in NOT_OF_PHRASES else ""
+        needs = " Needs --model." if name in OF_SHORTLISTS else ""
+        yield f"feature {name}", f"{_about(load_feature(name))}{only}{needs}"
+    for found in find_classes():  # which are imported
+        try:
+            made = found.load()
+        except PluginError as error:
+            yield f"refused feature {found.name}", f"{found.package}: {error.problem}"
+            continue
+        only = "" if getattr(made, "not_of_phrases", None) is None else " Only for lists."
+        yield f"feature {found.name}", f"{_about(made)}{only} ({found.package})"
+
+
+def _metrics() -> Iterator[tuple[str, str]]:
+    for name in METRICS:
+        yield (
+            f"metric {name}",
+            _METRICS[name] + ("" if name in TUNING_METRICS else " Not for tune."),
+        )
+
+
+def _about(made: object) -> str:
+    return (inspect.getdoc(made) or "").partition("\n")[0].replace("``", "")

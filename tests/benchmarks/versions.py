@@ -13,16 +13,17 @@ import tempfile
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 
+import click
 from xopen import xopen
 
 from moses_integration.nbest import read_nbest
 from tests.benchmarks.commands import Cost, measure_command
 from tests.benchmarks.results import Report, Row, quotients
 from tests.benchmarks.same_bytes import EXAMPLE, REPOSITORY, Side, prepare, spell, spelling_of
+from tests.benchmarks.settings import Settings
 
 RUN = "from phrasescore.cli import main; main()"
 TRAIN = " --updates {updates} --threads 1 --set training.validation_pairs=50 --quiet"
@@ -59,60 +60,45 @@ COMMANDS = {
 }
 
 
-@dataclass(frozen=True)
-class VersionOptions:
-    # A checkout.
-    old: str
-    # n-best lists and their source; beside it the reference, and its moses.ini.
-    nbest: str
-    source: str
-    # The first ones of the file.
-    lists: int
-    updates: int
-    turns: int
-    # After this time, what has not begun is left out.
-    minutes: float
-    # Names of commands, or all.
-    only: Sequence[str] = ()
-
-
-def measure_versions(options: VersionOptions) -> Report:
-    trees = {"old": Path(options.old).resolve(), "new": REPOSITORY}
+def measure_versions(settings: Settings) -> Report:
+    if settings.old is None:
+        raise click.UsageError("versions needs --old")
+    trees = {"old": Path(settings.old).resolve(), "new": REPOSITORY}
     rows: list[Row] = []
     left_out: list[str] = []
-    end = time.monotonic() + 60 * options.minutes
+    end = time.monotonic() + 60 * settings.minutes
     with tempfile.TemporaryDirectory() as name:
         sides = [Side(tree, Path(name) / side, spelling_of(tree)) for side, tree in trees.items()]
         for side in sides:
             prepare(side.folder, side.spelling)
-            _write_lists(options, side.folder)
-        for label in options.only or COMMANDS:
+            _write_lists(settings, side.folder)
+        for label in settings.only or COMMANDS:
             if time.monotonic() > end:
-                left_out.append(f"{label} was not run: {options.minutes:g} minutes had passed")
+                left_out.append(f"{label} was not run: {settings.minutes:g} minutes had passed")
                 continue
             try:
-                rows += _measure(label, sides, options)
+                rows += _measure(label, sides, settings)
             except RuntimeError:
                 left_out.append(f"{label} failed in one of the versions")
                 traceback.print_exc()
     what = (
-        f"each command in {options.turns} turns of the old version and of this one, with the same "
-        f"inputs; processor seconds of whole commands, one thread; {options.updates} updates of "
-        f"training; {options.lists} lists of {options.nbest}"
+        f"each command in {settings.repeats} turns of the old version and of this one, with the "
+        f"same inputs; processor seconds of whole commands, one thread; {settings.updates} updates "
+        f"of training; {settings.version_lists} lists of {settings.nbest[0]}"
     )
     return Report("versions", what, rows, left_out)
 
 
-def _measure(label: str, sides: Sequence[Side], options: VersionOptions) -> list[Row]:
+def _measure(label: str, sides: Sequence[Side], settings: Settings) -> list[Row]:
     before = {path.name for path in sides[0].folder.iterdir()}
     costs: list[list[Cost]] = [[] for _ in sides]
-    for turn in range(-1, options.turns):  # the first one compiles
+    for turn in range(-1, settings.repeats):  # the first one compiles
         for side, found in list(zip(sides, costs, strict=True))[:: 1 if turn % 2 else -1]:
             for path in side.folder.iterdir():
                 if path.name not in before:
                     _remove(path)
             command = spell(COMMANDS[label], side.spelling)
-            words = shlex.split(command.format(x=EXAMPLE, updates=options.updates))
+            words = shlex.split(command.format(x=EXAMPLE, updates=settings.updates))
             cost, _ = measure_command(
                 [sys.executable, "-c", RUN, *words],
                 side.folder,
@@ -143,7 +129,7 @@ def _remove(path: Path) -> None:
         path.unlink()
 
 
-def _write_lists(options: VersionOptions, folder: Path) -> None:
+def _write_lists(settings: Settings, folder: Path) -> None:
     for path, copy, count in (
         (EXAMPLE / "phrase-table.gz", "part.gz", 30_000),
         (EXAMPLE / "test.en", "some.en", 150),
@@ -151,12 +137,14 @@ def _write_lists(options: VersionOptions, folder: Path) -> None:
         with xopen(path, "rb") as lines, xopen(folder / copy, "wb") as part:
             part.writelines(islice(lines, count))
     with xopen(folder / "lists.gz", "wb") as lists:
-        for item in read_nbest(options.nbest):
-            if item.id >= options.lists:
+        for item in read_nbest(settings.nbest[0]):
+            if item.id >= settings.version_lists:
                 break
             lists.write(b"".join(raw + b"\n" for raw in item.raws))
-    source = Path(options.source)
+    source = Path(settings.nbest[1])
     for path in (source, source.with_suffix(".fr")):
         with path.open("rb") as lines:
-            (folder / f"lists{path.suffix}").write_bytes(b"".join(islice(lines, options.lists)))
+            (folder / f"lists{path.suffix}").write_bytes(
+                b"".join(islice(lines, settings.version_lists))
+            )
     shutil.copyfile(source.with_name("moses.ini"), folder / "lists.ini")

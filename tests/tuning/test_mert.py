@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.benchmarks.tuning import read_extracted, read_start
+from tests.extracted_lists import read_extracted, read_start
 from tests.random_pools import random_pool
 from tuning import mert
 from tuning.line_search import REACH, Profile, best_step, metric_along

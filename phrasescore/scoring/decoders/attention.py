@@ -130,7 +130,7 @@ class AttentionDecoder(TreeDecoder):
         sentence_gates.attentive_blend(candidates, step, sums, table, old, update, new)
         readout = multiply("readout", new, self._readout_state)  # (nodes, 2 * maxout)
         units = take("maxout", count, self._units)
-        gates.maxout(Product(readout), sums, families, self._readout_words, step.words, units)
+        sentence_gates.attentive_maxout(readout, step, sums, self._readout_words, units)
         return AttentiveState(annotated, new, buffer, weights, families), units
 
     def attention(self, state: AttentiveState) -> Tensor:

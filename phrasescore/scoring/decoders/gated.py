@@ -101,7 +101,7 @@ class GatedDecoder(TreeDecoder):
         rounded = products.round("rounded", new)
         readout = products.product("readout", rounded, self._readout_hidden).first(len(new))
         units = take("maxout", len(new), self._units)  # (nodes, maxout)
-        gates.maxout(readout, state.readout, step.roots, self._readout_words, step.words, units)
+        gates.maxout(readout, step, state.readout, self._readout_words, units)
         after = state._replace(states=new, rounded=rounded, buffer=buffer)
         return after, products.multiply("factors", units, self._factor)
 

@@ -17,7 +17,6 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
-from phrasescore.evaluation.plugin_metric import known_metrics
 from phrasescore.features import ColumnSpec, column_files
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
@@ -38,7 +37,6 @@ from tuning.settings import METHODS, METRICS
 
 _logger = logging.getLogger(__name__)
 
-PREVIOUS = "previous"
 # The keys of a row in table.toml, in which texts are keys, too.
 RESERVED = ("name", "rounds", "remarks", "outputs", "reports", "features", "system")
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
@@ -68,8 +66,6 @@ class Data:
     lm: Path | None = None
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
-    # Files of given scores, one number per line of the phrase table, by the column's name.
-    scores: dict[str, Path] = field(default_factory=dict)
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
@@ -78,9 +74,8 @@ class Data:
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The files for `FILE_FEATURES` and for `scores`, by feature name."""
-        given = {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
-        return self.scores | given
+        """The files for `FILE_FEATURES`, by feature name."""
+        return {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -117,7 +112,6 @@ class Tuning:
     method: str = "mert"
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
-    start: Literal["previous", "moses.ini"] = "previous"
     metric: tuple[str, ...] = ()  # as in ``phrasescore tune --metric``; empty for BLEU
 
     @property
@@ -177,19 +171,17 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     engine = replace(engine, search=limits)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     for metric in tuning.metric:
-        name = metric.partition(":")[0].partition("=")[0]
-        whole.table("tuning").check_choice("metric", name, known_metrics(METRICS))
+        whole.table("tuning").check_choice("metric", metric.partition("=")[0], METRICS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: systems.check_model(whole.table("models"), model, file.models, data.scores)
+        name: systems.check_model(whole.table("models"), model, file.models)
         for name, model in file.models.items()
     }
     table = whole.table("features")
-    names = [*models, *data.feature_files]
     features = {
-        name: systems.check_feature(table, plan, names) for name, plan in file.features.items()
+        name: systems.check_feature(table, plan, models) for name, plan in file.features.items()
     }
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
     for old, new in old_names.MODELS.items():
@@ -206,7 +198,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    tuning = replace(tuning, metric=tuple(map(whole.resolve_arguments, tuning.metric)))
     return Experiment(
         path, data, engine, models, features, tuning, rows, file.text, frozenset(absolute)
     )

@@ -151,9 +151,9 @@ class Preparation:
         if name in self._wanted.models:
             return ColumnSpec("model", str(self.model_folder(name)))
         files = self._wanted.data.feature_files
-        if name in files:
-            kinds = (kind for kind in FILE_FEATURES if kind == name)
-            return ColumnSpec(next(kinds, "scores"), str(files[name]))
+        for kind in FILE_FEATURES:
+            if name == kind and name in files:
+                return ColumnSpec(kind, str(files[name]))
         return self._wanted.features.get(name) or ColumnSpec("feature", name)
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:

@@ -11,18 +11,17 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
     FEATURE_NAMES,
-    FEATURES,
     NOT_OF_PHRASES,
     OF_SHORTLISTS,
     ColumnKind,
     ColumnSpec,
     check_columns,
 )
+from phrasescore.features.packages import find_class
 from phrasescore.foreign import ForeignText
-from phrasescore.plugins import find_plugin
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
-from phrasescore.settings.kinds import NetworkKind, find_kind, get_kind, kind_names, known_kinds
+from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
@@ -177,12 +176,10 @@ STANDARD = {
 PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 
 
-def check_model(
-    table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan], files: Collection[str]
-) -> ModelPlan:
-    """Return a network with its kind set, after checking it; ``files`` are features with files."""
+def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]) -> ModelPlan:
+    """Return a network with its kind set, after checking it."""
     name = model.name
-    if name in (*_FEATURES, *files):
+    if name in _FEATURES:
         raise table.error(name, "is the name of a feature: choose another name")
     own = table.table(name)
     if model.xbleu is not None:
@@ -191,10 +188,10 @@ def check_model(
     if named is None:
         problem = old_names.renamed("model", name, old_names.MODELS)
         raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
-    kind = find_kind(named)
+    kind = KINDS.get(named)
     if kind is None:
         problem = old_names.renamed("kind", named, old_names.KINDS)
-        other = f"{unknown('value', named, sorted(known_kinds()))}, got {named!r}"
+        other = f"{unknown('value', named, sorted(KINDS))}, got {named!r}"
         raise own.error("kind", problem or other)
     if model.preset is not None:
         problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
@@ -272,13 +269,13 @@ def is_self_normalized(model: ModelPlan) -> bool:
 
 
 def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
-    return Config.preset(model.preset or kind.default_preset, kind.presets)
+    return Config.preset(model.preset or kind.default_preset)
 
 
 def _kind(name: str) -> str | None:
     """Return the kind of network that a model's name stands for, or None."""
-    kind = find_kind(_KINDS_BY_NAME.get(name, name))
-    return None if kind is None else kind.name
+    kind = _KINDS_BY_NAME.get(name, name)
+    return kind if kind in KINDS else None
 
 
 def read_systems(
@@ -343,9 +340,7 @@ def _problems(
 ) -> Iterator[str]:
     """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
-        if place != "search" and (name in _FEATURES or name in files):
-            if place == "rescore" and name in files and name not in FILE_FEATURES:
-                yield f"{name} has a number per line of the table: expected it in columns"
+        if place != "search" and name in _FEATURES:
             continue
         if name in features:
             if place != "rescore":
@@ -354,14 +349,14 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             try:
-                if kind is None and place != "search" and find_plugin("feature", name, FEATURES):
+                if kind is None and place != "search" and find_class(name):
                     check_columns([ColumnSpec("feature", name)], of_phrases=place == "columns")
                     continue
             except PhrasescoreError as error:
                 yield str(error)
                 return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *_FEATURES, *files, *features]
+                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *features]
                 yield old_names.renamed("model", name, old_names.MODELS) or unknown(
                     f"model or feature {name!r}", name, known
                 )

@@ -3,7 +3,6 @@
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -13,20 +12,23 @@ from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.records import PhrasePair
-from phrasescore.report import results, sentences, systems
+from phrasescore.report import SEED, sentences, systems
 from phrasescore.report.blocks import Section
 from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
-from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
+from phrasescore.report.phrases import (
+    LONG,
+    MAP_POINTS,
+    SAMPLES,
+    preference_section,
+    sample_section,
+    score_section,
+)
 from phrasescore.report.sentences import SentencePair, Words
+from phrasescore.report.training import training_section
 from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
-
-# Properties of network kinds that can show single sentences.
-SHOWS_SENTENCES = ("aligns_words", "parses_source")
-_SENTENCES = 5  # default number of sentences to show
-_GROUP_WIDTH = 10  # number of sentence lengths per group, for BLEU by length
 
 
 class MadeSection(NamedTuple):
@@ -46,21 +48,19 @@ class SectionPlan(NamedTuple):
     is_map: bool = False  # whether the section needs the packages of the extra "report"
 
 
-_ANY_TARGET = "translations (--references, --translation or NBEST)"
-_SYSTEM = "translations (--translation or NBEST)"
-_RESULTS = "translations (--translation or NBEST) and --references, or --experiment"
-_WEIGHTS = "--tuning-report or --experiment"
-_TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
+_ANY_TARGET = "--references or --translation"
+_SYSTEM = "--translation"
+_RESULTS = "--translation and --references, or --experiment"
+_TWO_SYSTEMS = "two systems (--translation)"
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     """Return the names of the inputs that a section requires and that are missing."""
     is_present = {
-        "TABLE": inputs.table is not None,
+        "TABLE": inputs.files.table is not None,
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
         _RESULTS: bool(inputs.systems and inputs.references) or inputs.experiment is not None,
-        _WEIGHTS: inputs.tuning is not None or inputs.experiment is not None,
         "--experiment": inputs.experiment is not None,
         "a --model": bool(inputs.models),
         _ANY_TARGET: bool(inputs.references or inputs.systems),
@@ -73,48 +73,47 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     return missing
 
 
-def read_results(inputs: ReportInputs) -> list[systems.Results]:
-    """Return the results of the experiment, if there is one, and of the given translations."""
-    found = [] if inputs.experiment is None else [inputs.experiment.results]
-    if inputs.systems and inputs.references and not inputs.text_name:
-        text = inputs.source or inputs.references[0]
-        found.append(systems.text_results(inputs.comparison, os.path.basename(text.path)))
-    return found
+def read_results(inputs: ReportInputs) -> systems.Results | None:
+    """Return the results of the experiment or of the given translations, if there are any."""
+    if inputs.experiment is not None:
+        return inputs.experiment.results
+    if not (inputs.systems and inputs.references):
+        return None
+    text = inputs.source or inputs.references[0]
+    return systems.text_results(inputs.comparison, os.path.basename(text.path))
 
 
 def _make_results(inputs: ReportInputs) -> MadeSection:
-    return MadeSection(systems.results_section(read_results(inputs)))
+    results = read_results(inputs)
+    assert results is not None
+    return MadeSection(systems.results_section(results))
 
 
 def _make_differences(inputs: ReportInputs) -> MadeSection:
     section = difference_section(inputs.comparison)
     # The results say that systems are equal: only who asks for the section needs to be told.
-    if section.blocks or "differences" not in inputs.settings.only:
+    if section.blocks or "differences" not in inputs.only:
         return MadeSection(section)
     return MadeSection(None, ["all systems have the same matches with the references"])
 
 
 def _make_groups(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
-    breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
+    breakdowns = [comparison.by_length(side) for side in comparison.sides]
     for name, checkpoint in inputs.models[:1]:
         breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
-    return MadeSection(systems.groups_section(comparison, breakdowns, inputs.settings.seed))
+    return MadeSection(systems.groups_section(comparison, breakdowns))
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
-    section = Section("tuning", "Weights", "", ())
-    if inputs.tuning is not None:
-        section = results.tuning_section(inputs.tuning)
-    if inputs.experiment is not None:
-        reports = inputs.experiment.tune_reports()
-        tables = [systems.weights_table(reports)] if reports else []
-        if calibrated := {name: each for name, each in reports.items() if each.reliability}:
-            tables.append(systems.reliability_table("reliability", calibrated))
-        section = replace(section, blocks=(*tables, *section.blocks))
-    if not section.blocks:
+    assert inputs.experiment is not None
+    reports = inputs.experiment.tune_reports()
+    if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
-    return MadeSection(section)
+    tables = [systems.weights_table(reports)]
+    if calibrated := {name: each for name, each in reports.items() if each.reliability}:
+        tables.append(systems.reliability_table(calibrated))
+    return MadeSection(Section("tuning", "Weights", "", tuple(tables)))
 
 
 def _make_steps(inputs: ReportInputs) -> MadeSection:
@@ -130,16 +129,15 @@ def _make_preferences(inputs: ReportInputs) -> MadeSection:
     if not models:
         problem = "needs a model of p(target | source), but every --model is a reverse model"
         return MadeSection(None, [problem])
-    long = inputs.settings.long
     pairs = [line.pair for source in (*choice.frequent, *choice.rare) for line in source.targets]
     if not pairs:
-        problem = f"the table has no source phrase with {long} words or more and 3 targets or more"
-        return MadeSection(None, [f"{problem} (--long N lists shorter phrases)"])
+        problem = f"the table has no source phrase with {LONG} words or more and 3 targets or more"
+        return MadeSection(None, [problem])
     preferences = {
         model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
     }
     column = inputs.table_column(models[0])
-    return MadeSection(preference_section(choice, preferences, column, long))
+    return MadeSection(preference_section(choice, preferences, column))
 
 
 def _make_samples(inputs: ReportInputs) -> MadeSection:
@@ -173,7 +171,7 @@ def _draw(
 ) -> list[list[sampling.CountedSample]]:
     torch.set_num_threads(usable_threads(inputs.compute.threads))
     generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
-    drawing = sampling.SampleSettings(SAMPLES, seed=inputs.settings.seed)
+    drawing = sampling.SampleSettings(SAMPLES, seed=SEED)
     drawn = sampling.sample_targets(generator, sources, drawing)
     return [
         sampling.count_samples([sample for sample in samples if sample.finished])
@@ -185,28 +183,28 @@ def _make_words(inputs: ReportInputs) -> MadeSection:
     sets = [
         vectors
         for number, model in enumerate(inputs.models, start=1)
-        for vectors in word_vectors(number, *model, inputs.settings.map_points)
+        for vectors in word_vectors(number, *model, MAP_POINTS)
     ]
-    return MadeSection(*map_section("words", sets, inputs.settings.seed))
+    return MadeSection(*map_section("words", sets))
 
 
 def _make_phrases(inputs: ReportInputs) -> MadeSection:
-    seed, models = inputs.settings.seed, inputs.phrase_models()
+    models = inputs.phrase_models()
     if not models:
         problem = "needs a model that reads the source, but every --model is a reverse model"
         return MadeSection(None, [problem])
     phrases = inputs.table_choice.phrases
     if not phrases:
-        problem = f"the table has no source phrase with {inputs.settings.long} words or more"
-        return MadeSection(None, [f"{problem} (--long N maps shorter phrases)"])
+        problem = f"the table has no source phrase with {LONG} words or more"
+        return MadeSection(None, [problem])
     # Shuffle, because the map labels the first points first, and these begin with the same words in
     # a sorted table.
-    phrases = random.Random(seed).sample(phrases, len(phrases))
+    phrases = random.Random(SEED).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", name, number, checkpoint, phrases)
         for number, (name, checkpoint) in enumerate(models, start=1)
     ]
-    return MadeSection(*map_section("phrases", sets, seed))
+    return MadeSection(*map_section("phrases", sets))
 
 
 def _make_sentences(inputs: ReportInputs) -> MadeSection:
@@ -215,9 +213,8 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
     models = [
         model
         for model in inputs.of_kind("has_source_vectors")
-        if inputs.table is None or not model.checkpoint.config.network.scores_phrases
+        if inputs.files.table is None or not model.checkpoint.config.network.scores_phrases
     ]
-    settings = inputs.settings
     sets, reasons, notes = [], [], []
     for number, (name, checkpoint) in enumerate(models, start=1):
         side = inputs.source
@@ -226,14 +223,14 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
                 reasons.append(f"{name} reads the target side: needs --references")
                 continue
             side = inputs.references[0]
-        texts = sentences.draw_texts(side.words, settings.map_points, settings.seed)
+        texts = sentences.draw_texts(side.words, MAP_POINTS)
         if not texts:
             reasons.append(f"{side.path}: all sentences are empty")
             continue
         notes += sentences.note_unknown_words(name, checkpoint, texts)
         notes += sentences.note_long_texts(name, checkpoint, texts)
         sets.append(text_vectors("sentences", name, number, checkpoint, texts))
-    section, problems = map_section("sentences", sets, settings.seed)
+    section, problems = map_section("sentences", sets)
     return MadeSection(section, reasons + problems, notes)
 
 
@@ -258,27 +255,16 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 
 
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
-    """Return the sentences to show, and the reasons why lines are left out.
+    """Return random sentences to show, and the reason if there are none.
 
     Their translations are taken from the references or from the first system, or are empty.
     """
     assert inputs.source is not None
-    settings, source = inputs.settings, inputs.source.words
+    source = inputs.source.words
     targets = [*inputs.references, *(system.text for system in inputs.systems)]
     sides: list[Sequence[Words]] = [source, *(text.words for text in targets[:1])]
-    reasons = []
-    if settings.lines is None:
-        numbers = sentences.draw_sentences(sides, settings.sentences or _SENTENCES, settings.seed)
-        if not numbers:
-            reasons = ["all sentences or their translations are empty"]
-    else:
-        wanted = list(dict.fromkeys(settings.lines))
-        numbers = [line - 1 for line in wanted if all(side[line - 1] for side in sides)]
-        reasons = [
-            f"line {line:,}: the sentence or its translation is empty"
-            for line in wanted
-            if line - 1 not in numbers
-        ]
+    numbers = sentences.draw_sentences(sides)
+    reasons = [] if numbers else ["all sentences or their translations are empty"]
     target = sides[1] if targets else [()] * len(source)
     return [SentencePair(at + 1, source[at], target[at]) for at in numbers], reasons
 
@@ -297,7 +283,7 @@ SECTION_PLANS = {
     "results": SectionPlan(_make_results, (_RESULTS,)),
     "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
     "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),
-    "tuning": SectionPlan(_make_tuning, (_WEIGHTS,)),
+    "tuning": SectionPlan(_make_tuning, ("--experiment",)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
     "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
     "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),
@@ -307,7 +293,7 @@ SECTION_PLANS = {
     "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), "aligns_words"),
     "parses": SectionPlan(_make_parses, ("--source",), "parses_source"),
     "training": SectionPlan(
-        lambda inputs: MadeSection(results.training_section(inputs.models)), ("a --model",)
+        lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
     ),
     "steps": SectionPlan(_make_steps, ("--experiment",)),
 }

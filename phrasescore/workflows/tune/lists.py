@@ -10,9 +10,7 @@ from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, w
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, some_names
-from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.io.output import optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
@@ -46,7 +44,6 @@ def tune(
     output: StrPath | None = None,
     *,
     settings: ListTuning = ListTuning(),
-    source: StrPath | None = None,
     files: TuningFiles = TuningFiles(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
@@ -63,7 +60,6 @@ def tune(
     :param start: the weights with which the lists were made: a file or values; None for the
         weights in ``moses_ini``. Features without a weight start at 0.
     :param output: the file for the weights, as ``Name= value`` lines.
-    :param source: the source text, for metrics of other packages that read it.
     :param compute: the number of threads.
     :param progress: counts the method's steps: starts, epochs or iterations.
     :raises KeyboardInterrupt: after Ctrl-C.
@@ -80,14 +76,12 @@ def tune(
         raise ArgumentError(f"{problem} --weights or --moses-ini")
     if files.moses_ini_out is not None and files.moses_ini is None:
         raise ArgumentError("--moses-ini-out requires the --moses-ini to change")
-    inputs = (*lists, *references, files.moses_ini, weights_path(start), source)
+    inputs = (*lists, *references, files.moses_ini, weights_path(start))
     ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
     named = () if ini is None else map(str, named_files(ini))
     outcome.check_outputs([*_paths(*inputs), *named], output, files.moses_ini_out, files.report)
-    if source is not None and not metric_packages(metrics):
-        raise ArgumentError("--source requires --decoder, or a metric of another package")
     optimiser = Optimiser(settings, compute.threads)
-    metric, words = read_metric(find_references(references), metrics, optional_path(source))
+    metric, words = read_metric(find_references(references), metrics)
     reader = ListReader(metric, words)
     pool = reader.read_all(_paths(*lists), allow_missing=settings.allow_missing)
     if ini is not None and files.moses_ini_out is not None:

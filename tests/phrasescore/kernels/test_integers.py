@@ -193,8 +193,8 @@ class TestKernels:
         product = self.product(2 * HIDDEN)
         for each in (product, self.read(product)):
             out = torch.empty(self.nodes, HIDDEN)
-            table, step = self.table[:, : 2 * HIDDEN], self.step
-            gates.maxout(each, self.context, step.roots, table, step.words, out)
+            context, table = self.context[:, : 2 * HIDDEN], self.table[:, : 2 * HIDDEN]
+            gates.maxout(each, self.step, context, table, out)
             found.append(out)
         torch.testing.assert_close(*found, rtol=1e-5, atol=1e-6)
 

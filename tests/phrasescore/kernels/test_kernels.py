@@ -79,8 +79,8 @@ LOOPS: dict[str, tuple[Any, tuple[np.ndarray, ...]]] = {
         (STATE, SUMS, *FAMILY, STATE, STATE, STATE),
     ),
     "attention maxout": (
-        gates._maxout,
-        (*numbers(rows(2 * UNITS)), SUMS, PLACES, rows(2 * UNITS, WORDS), PLACES, rows(UNITS)),
+        sentence_gates._attentive_maxout,
+        (rows(2 * UNITS), SUMS, PLACES, rows(2 * UNITS, WORDS), PLACES, rows(UNITS)),
     ),
     "grConv": (sentence_gates._join_cells, (*JOIN, STATE, PLACES, PLACES, STATE)),
 }

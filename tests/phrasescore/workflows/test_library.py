@@ -38,8 +38,15 @@ CALLS: dict[str, tuple[Any, ...]] = {
 REFUSED: dict[str, dict[str, object]] = {
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
-    "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
+    "evaluate": {
+        "hypotheses": "h",
+        "references": "r",
+        "metrics": "bleu",
+        "by_length": "source",
+        "tokenize": "x",
+        "paired": "x",
+        "report_format": "x",
+    },
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
@@ -48,7 +55,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
-    "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
+    "select": {"share": 2.0, "lines": 0, "processes": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.
@@ -143,7 +150,7 @@ def test_torch_has_the_callers_threads_again(
     [
         ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
         ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
-        ("models", lambda: phrasescore.make_report(["nbest"], "out", models="model")),
+        ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
             lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.models.checkpoint import save_checkpoint
-from phrasescore.settings.evaluation import Reporting
 from phrasescore.workflows.report import ReportSummary, make_report
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -65,16 +64,18 @@ class Folder:
     def model(self, name: str) -> str:
         return str(self.models / name)
 
-    def summary(self, *inputs: str | Path, models: str = "", **options: Any) -> ReportSummary:
+    def summary(
+        self, table: str | Path | None = None, models: str = "", **options: Any
+    ) -> ReportSummary:
         """Make a report with the models of these names; return its summary."""
         paths = [self.model(name) for name in models.split()]
-        names = [name for name in options if hasattr(Reporting(), name)]
-        settings = Reporting(**{name: options.pop(name) for name in names})
-        return make_report(inputs, "out", models=paths, settings=settings, **options)
+        return make_report("out", table, models=paths, **options)
 
-    def make(self, *inputs: str | Path, models: str = "", **options: Any) -> dict[str, Any]:
+    def make(
+        self, table: str | Path | None = None, models: str = "", **options: Any
+    ) -> dict[str, Any]:
         """Make a report with the models of these names; return report.json."""
-        self.summary(*inputs, models=models, **options)
+        self.summary(table, models, **options)
         return self.report()
 
     def report(self) -> dict[str, Any]:
@@ -97,11 +98,3 @@ def block(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 def facts(report: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text, _ in report["facts"]}
-
-
-def nbest(*lists: tuple[str, ...]) -> str:
-    return "".join(
-        f"{number} ||| {text} ||| LM0= -1 ||| -1\n"
-        for number, found in enumerate(lists)
-        for text in found
-    )

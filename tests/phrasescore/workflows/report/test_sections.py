@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.generation.generator import Generated
 from phrasescore.models.checkpoint import save_checkpoint
@@ -24,7 +25,6 @@ from tests.phrasescore.workflows.report.report_folder import (
     block,
     facts,
     keys,
-    nbest,
     table_lines,
 )
 from tests.random_networks import RandomNetwork
@@ -48,7 +48,7 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
     told = facts(report)
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
     assert told["left out: alignments"] == (
-        "needs --source, translations (--references, --translation or NBEST) and a --model of the "
+        "needs --source, --references or --translation and a --model of the "
         "kind attention or transformer"
     )
     assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
@@ -109,31 +109,33 @@ def test_text_with_html_in_it_stays_text(folder: Folder) -> None:
 
 
 def test_attention_and_soft_parses_are_of_the_same_sentences(folder: Folder) -> None:
-    report = folder.make(models="att gr", **TEXTS, lines=[2, 1])
+    report = folder.make(models="att gr", **TEXTS)
     assert keys(report) == ["words", "alignments", "parses", "training"]
     names = [found["name"] for s in report["sections"][1:3] for found in s["blocks"]]
-    assert names == ["alignment-1-2", "alignment-1-1", "parse-1-2", "parse-1-1"]
+    assert names == [
+        f"{name}-1-{number}" for name in ("alignment", "parse") for number in (1, 2, 3)
+    ]
     assert block(report, "alignment-1-2")["row_labels"] == ["the", "street", "is", "big", "</s>"]
     assert block(report, "parse-1-1")["words"] == ["la", "maison", "est", "bleue"]
     # Three sentences make no map.
     assert facts(report)["left out: sentences"].endswith("a map needs 4 points, found 3")
 
 
-def test_sentences_are_drawn_where_none_are_named(folder: Folder) -> None:
+def test_five_sentences_are_drawn(folder: Folder) -> None:
     folder.write("src", SOURCE * 10)
     folder.write("ref", REFERENCE * 10)
-    arguments: dict[str, Any] = {**TEXTS, "sentences": 3, "only": ["alignments"]}
-    first, other = (folder.make(models="att", **arguments, seed=seed) for seed in (1, 5))
-    assert len(first["sections"][0]["blocks"]) == 3
-    assert first["sections"] != other["sections"]
+    arguments: dict[str, Any] = {**TEXTS, "only": ["alignments"]}
+    first, again = (folder.make(models="att", **arguments) for _ in range(2))
+    assert len(first["sections"][0]["blocks"]) == 5
+    assert first["sections"] == again["sections"]
 
 
 def test_an_empty_line_is_left_out(folder: Folder) -> None:
     folder.write("src", "la\n\nla\n")
-    report = folder.make(models="att", **TEXTS, lines=[2, 3], only=["alignments"])
-    problem = "line 2: the sentence or its translation is empty"
-    assert facts(report)["left out: alignments"] == problem
-    assert len(report["sections"][0]["blocks"]) == 1
+    report = folder.make(models="att", **TEXTS, only=["alignments"])
+    assert [found["name"] for found in report["sections"][0]["blocks"]] == [
+        "alignment-1-1", "alignment-1-3"
+    ]  # fmt: skip
 
 
 def test_a_sentence_longer_than_those_of_the_training_is_warned_of(
@@ -142,15 +144,17 @@ def test_a_sentence_longer_than_those_of_the_training_is_warned_of(
     network = RandomNetwork("attention", WORDS, TARGET_WORDS, max_length=3)
     save_checkpoint(folder.path / "short", network.checkpoint)
     short = str(folder.path / "short")
-    folder.summary(models=short, **TEXTS, lines=[1], only=["alignments"])
+    folder.write("src", "la maison est bleue\n")
+    folder.write("ref", "the house is blue\n")
+    folder.summary(models=short, **TEXTS, only=["alignments"])
     problem = "sentence 1 has 4 words, and short was trained on at most 3"
     assert warnings(caplog) == [f"alignments: {problem}"]
     assert facts(folder.report())["note: alignments"] == problem
 
 
 def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> None:
-    folder.write("src", "la casa blanca\n" * 5)
-    report = folder.make(models="gr", source="src", sentences=1, only=["parses"])
+    folder.write("src", "la casa blanca\n")
+    report = folder.make(models="gr", source="src", only=["parses"])
     assert facts(report)["note: parses"] == (
         "gr knows 1 of the 3 words that it reads: was it trained on this language, with words "
         "split in this way?"
@@ -158,7 +162,7 @@ def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> Non
 
 
 def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
-    arguments: dict[str, Any] = {"source": "src", "only": ["parses"], "lines": [3]}
+    arguments: dict[str, Any] = {"source": "src", "only": ["parses"]}
     report = folder.make(models="reverse-gr gr", **arguments, references=["ref"])
     assert block(report, "parse-1-3")["words"] == ["the", "house"]
     report = folder.make(models="reverse-gr gr", **arguments)
@@ -201,12 +205,13 @@ def test_a_language_model_has_words_and_a_curve(folder: Folder) -> None:
 
 def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     lines = BASELINE.splitlines()
-    folder.write("lists", nbest((lines[0], "x"), (lines[1],), (lines[2], "the house")))
-    report = folder.make("lists", models="rnn", **TEXTS, translations=[("better", "ref")])
+    folder.write("first", "".join(f"{line}\n" for line in lines))
+    translations = [("first", "first"), ("better", "ref")]
+    report = folder.make(models="rnn", **TEXTS, translations=translations)
     assert keys(report)[:3] == ["results", "differences", "groups"]
     assert report["title"] == "Translation of src"
     rows = block(report, "results")["rows"]
-    assert [row[0] for row in rows] == ["lists", "better"]
+    assert [row[0] for row in rows] == ["first", "better"]
     assert rows[1][1] == 100.0
     # multi-bleu.perl's figure, by hand: of n = 1 to 4, 8 of 8, 4 of 5, 2 of 3 and 1 of 1 match; 8
     # words for 10.
@@ -240,7 +245,7 @@ def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None
     report = folder.make(translations=[("base", "base")], references=["ref"])
     assert keys(report) == ["results", "groups"]
     assert block(report, "results")["columns"] == ["system", "BLEU", "length ratio"]
-    assert facts(report)["left out: differences"].startswith("needs translations by two systems")
+    assert facts(report)["left out: differences"].startswith("needs two systems (--translation)")
 
 
 def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
@@ -253,15 +258,21 @@ def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
 
 
 def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
-    features = [{"name": "LM0_0", "start": 1.0, "weight": 0.5}]
+    features = [
+        {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
+        {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
+    ]
     values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
               "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
-    folder.write("tuned.json", json.dumps(values))
     (folder.path / "exp").mkdir()
-    folder.write(
-        "exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
-    )
-    report = folder.make(tuning_report="tuned.json", experiment="exp")
+    folder.write("exp/tuned.json", json.dumps(values))
+    row = '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
+    folder.write("exp/table.toml", f'{row}reports = ["tuned.json"]\n')
+    report = folder.make(experiment="exp")
+    assert block(report, "weights")["columns"] == ["feature", "base (search)", "base (lists)"]
+    assert block(report, "weights")["rows"] == [
+        ["LM0_0", 0.4, 0.25], ["Attention0_0", None, 0.125]
+    ]  # fmt: skip
     assert keys(report) == ["results", "tuning"]
     assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
     assert report["lead"] == "base has 30.00 BLEU on dev."
@@ -312,19 +323,19 @@ def test_without_the_packages_for_maps_the_rest_is_there(
 
 
 def test_the_shipped_example_has_a_report(folder: Folder) -> None:
+    first = (each.hypothesis(0).strip() for each in read_nbest(str(EXAMPLE / "test.20best.gz")))
+    (folder.path / "first").write_bytes(b"".join(line + b"\n" for line in first))
     report = folder.make(
         EXAMPLE / "phrase-table.gz",
-        EXAMPLE / "test.20best.gz",
         models="rnn",
         source=EXAMPLE / "test.en",
         references=[EXAMPLE / "test.fr"],
-        points=50,
-        map_points=20,
+        translations=[("first", "first")],
     )
     assert keys(report) == [
         "results", "groups", "preferences", "samples", "scores", "words", "phrases", "training",
     ]  # fmt: skip
     # By sacrebleu 2.6.0 with --tokenize none: 67.60.
     assert block(report, "results")["rows"][0][:2] == [
-        "test.20best.gz", pytest.approx(67.6, abs=0.005)
+        "first", pytest.approx(67.6, abs=0.005)
     ]  # fmt: skip
