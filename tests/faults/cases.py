@@ -111,7 +111,7 @@ _RESUMED = {
 _BEGUN_AGAIN = {
     "score": "score some.en some.fr --model attention --model rnn --word-scores out/words "
     "-o out/out.gz",
-    "rerank": "rerank all.gz --average LM0 --nbest -o out/out.gz",
+    "rerank": "rerank all.gz --average LM0 --nbest out/out.gz -o out/best",
     "decode": "decode test.en --config small.ini --stack 3 --processes 2 -o out/out "
     "--nbest out/lists.gz 9",
     "generate": "generate attention dev.en --beam 2 -o out/out --nbest out/lists.gz 5 --threads 1",
