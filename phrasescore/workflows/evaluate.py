@@ -232,7 +232,7 @@ def evaluate(
     programs = load_programs(settings)
     reads_source = unknown_to is not None or bool(programs)
     if source is not None and "source" not in by_length and not reads_source:
-        problem = "--by-length source, --by-unknown or --scores-command"
+        problem = "--by-length source, --by-unknown or --command"
         raise ArgumentError(f"--source requires {problem}")
     written = optional_path(output)
     texts = [lists, source, *(text for _, text in translated + reference_texts)]

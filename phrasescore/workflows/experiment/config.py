@@ -227,7 +227,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
-        if column.kind != "scores_command":
+        if column.kind != "command":
             paths += [Path(column.value), *map(Path, column_files([column]))]
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:

@@ -41,13 +41,17 @@ class ListColumn:
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
     ctranslate2: Path | None = None
-    scores_command: str | None = None
+    command: str | None = None
+    scores_command: str | None = None  # what 0.2 and 0.3 call it
     # How a CTranslate2 model reads Moses' words.
     text: ForeignText | None = None
 
     def spec(self, table: TomlTable) -> ColumnSpec:
         """Return the column; ``table`` names it in messages."""
         columns = {key: value for key, value in vars(self).items() if key != "text"}
+        for old, new in old_names.KEYS.items():
+            value = columns.pop(old)
+            columns[new] = columns[new] or value
         given = {key: value for key, value in columns.items() if value is not None}
         if len(given) != 1:
             names = ", ".join(columns)

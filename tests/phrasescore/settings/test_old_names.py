@@ -17,9 +17,6 @@ from phrasescore.workflows.translation.system import read_system
 from tests.command_line import check_refusal, run, succeeded
 from tests.random_networks import RandomNetwork
 
-# Until the kinds have their new names.
-pytestmark = pytest.mark.skipif("rnnsearch" not in KINDS, reason="the old names are in use")
-
 OLD_LIST = """\
 0 ||| a b ||| LM0= -1 Attention0= -3 ||| -1
 0 ||| b a ||| LM0= -2 Attention0= -1 ||| -2
