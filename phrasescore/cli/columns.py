@@ -24,7 +24,7 @@ _KINDS: dict[str, ColumnKind] = {
     "line_scores": "scores",
     "named_scores": "scores",
     "foreign_models": "ctranslate2",
-    "commands": "scores_command",
+    "commands": "command",
 }
 
 # Check only the form of names; the library checks whether they exist.
@@ -83,7 +83,7 @@ foreign_models = options.together(
     foreign_text,
 )
 commands = options.option(
-    "--scores-command commands",
+    "--command commands",
     "Add the scores of a program, which reads lines with a source, a tab and a hypothesis, and "
     "writes a number for each. It must answer before it waits for more lines.",
     multiple=True,

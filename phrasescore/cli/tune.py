@@ -85,8 +85,8 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 )
 @columns.foreign_text
 @options.option(
-    "--rescore-scores-command rescore_commands",
-    "Add the scores of a program to the lists of each round, as rescore --scores-command does.",
+    "--rescore-command rescore_commands",
+    "Add the scores of a program to the lists of each round, as rescore --command does.",
     multiple=True,
     metavar="COMMAND",
 )

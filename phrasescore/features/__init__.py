@@ -167,7 +167,7 @@ ColumnKind = Literal[
     "reverse_lexicon",
     "scores",
     "ctranslate2",
-    "scores_command",
+    "command",
 ]
 
 # The names of features from files in n-best lists, by kind of column. A number from 0 is appended,
@@ -177,7 +177,7 @@ FILE_NAMES = {
     "lm": "KenLM",
     "lexicon": "Lexicon",
     "reverse_lexicon": "ReverseLexicon",
-    "scores_command": "Program",
+    "command": "Program",
 }
 ENSEMBLE_NAME = "Ensemble"
 NORMALIZED = "Norm"  # the suffix for a score that is divided by length
@@ -222,7 +222,7 @@ def column_inputs(column: ColumnSpec) -> list[str]:
     They include files among the words of a program's command, and among a plug-in's arguments.
     """
     values = [column.value]
-    if column.kind == "scores_command":
+    if column.kind == "command":
         values = command_words(column.value)
     elif column.kind == "feature":
         from phrasescore.features.packages import parse_arguments
@@ -238,9 +238,9 @@ def command_words(command: str) -> list[str]:
     try:
         words = shlex.split(command)
     except ValueError as error:
-        raise ArgumentError(f"--scores-command {command!r}: {error}") from error
+        raise ArgumentError(f"--command {command!r}: {error}") from error
     if not words:
-        raise ArgumentError(f"--scores-command: expected a program, got {command!r}")
+        raise ArgumentError(f"--command: expected a program, got {command!r}")
     return words
 
 
@@ -254,7 +254,7 @@ def check_columns(wanted: Sequence[ColumnSpec], *, of_phrases: bool) -> None:
     if not wanted:
         raise ArgumentError("nothing to add: give a model, or another column")
     for column in wanted:
-        if column.kind in ("ctranslate2", "scores_command") and of_phrases:
+        if column.kind in ("ctranslate2", "command") and of_phrases:
             scorer = "a CTranslate2 model" if column.kind == "ctranslate2" else "a program"
             raise ArgumentError(f"{scorer} scores sentences: use it for n-best lists")
         if column.kind == "scores" and column.name is None and not of_phrases:

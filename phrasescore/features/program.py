@@ -76,12 +76,12 @@ class ProgramScore(Feature):
 
     def __init__(self, command: str, *, seconds: float = 600.0) -> None:
         self._words, self._seconds = command_words(command), seconds
-        self._title = f"--scores-command {command!r}"
+        self._title = f"--command {command!r}"
         if shutil.which(self._words[0]) is None:
             raise PhrasescoreError(f"{self._title}: there is no program {self._words[0]!r}")
-        files = column_inputs(ColumnSpec("scores_command", command))
+        files = column_inputs(ColumnSpec("command", command))
         digests = [digest_file(Path(path)) for path in files]
-        self.fingerprints = (" ".join(["scores_command", command, *digests]),)
+        self.fingerprints = (" ".join(["command", command, *digests]),)
         self._lock = threading.Lock()
         self._program: _Program | None = None
         self._owner = 0  # the process that started the program

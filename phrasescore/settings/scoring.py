@@ -64,7 +64,8 @@ class Rescoring(TextScoring):
         "the name of the ensemble comes last.",
         flags="--name",
         metavar="NAME",
-        shown="LSTM0, Attention0, RNN0, CSLM0, CT20, Program0, KenLM0, UnknownWords0 and so on",
+        shown="LSTM0, RNNsearch0, EncoderDecoder0, CSLM0, CT20, Program0, KenLM0, UnknownWords0 "
+        "and so on",
     )
     normalize: bool = switch(
         "For each network, add a column NAMENorm: the score divided by the number of predicted "

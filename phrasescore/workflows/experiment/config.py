@@ -20,6 +20,7 @@ from phrasescore.errors import ConfigError, DataError
 from phrasescore.features import ColumnSpec, column_files
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.workflows.experiment import systems
 from phrasescore.workflows.experiment.systems import (
@@ -183,6 +184,10 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         name: systems.check_feature(table, plan, models) for name, plan in file.features.items()
     }
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
+    for old, new in old_names.MODELS.items():
+        if old in file.models and new in models and new not in file.models:
+            found = old_names.renamed("model", old, old_names.MODELS)
+            raise whole.table("models").error(old, f"{found}: rename the table")
     _check_search_networks(whole, engine, rows, models)
     absolute = {*whole.absolute_paths()}
     for each in (data.dev, *data.tests):
@@ -222,7 +227,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
-        if column.kind != "scores_command":
+        if column.kind != "command":
             paths += [Path(column.value), *map(Path, column_files([column]))]
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:

@@ -19,6 +19,7 @@ from phrasescore.features import (
 )
 from phrasescore.features.packages import find_class
 from phrasescore.foreign import ForeignText
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
@@ -26,8 +27,11 @@ from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# Other names for kinds of networks.
-_KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
+# Networks in standard rows that need a table of their own, and its keys.
+_OWN_TABLES = {
+    "backward": 'kind = "rnnsearch" and right_to_left = true',
+    "reverse": 'kind = "encoder-decoder" and reverse = true',
+}
 # Features that read a file named in [data].
 FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
 # All features: those above, and the names for --feature.
@@ -151,7 +155,7 @@ class System:
         return frozenset((place, name) for place, names in places.items() for name in names)
 
 
-_RNN, _CSLM = ("rnn",), ("cslm",)
+_RNN, _CSLM = ("encoder-decoder",), ("cslm",)
 # The rows of Cho et al. (2014), table 1, and further rows.
 STANDARD = {
     system.name: system
@@ -162,14 +166,14 @@ STANDARD = {
         System("+CSLM+RNN+WP", (*_RNN, UNKNOWN_WORDS), _CSLM),
         System("+CSLM", (), _CSLM),
         System("+joint", (), ("joint",)),
-        System("+joint+RNNsearch", (), ("joint",), ("attention",)),
+        System("+joint+RNNsearch", (), ("joint",), ("rnnsearch",)),
         System("+CSLM+joint+RNN", _RNN, (*_CSLM, "joint")),
         System("+reverse", (*_RNN, "reverse")),
         System("+LSTM", (), (), ("lstm",)),
-        System("+RNNsearch", (), (), ("attention",)),
-        System("+RNNsearch both ways", (), (), ("attention", "backward")),
+        System("+RNNsearch", (), (), ("rnnsearch",)),
+        System("+RNNsearch both ways", (), (), ("rnnsearch", "backward")),
         System("+Transformer", (), (), ("transformer",)),
-        System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "attention")),
+        System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "rnnsearch")),
     )
 }
 PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
@@ -185,11 +189,17 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
         model = _like_its_start(own, model, model.xbleu, models)
     named = model.kind or _kind(name)
     if named is None:
-        raise own.error("kind", "is missing: expected a kind of network")
+        problem = old_names.renamed("model", name, old_names.MODELS)
+        raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
     kind = KINDS.get(named)
     if kind is None:
-        raise own.error("kind", f"{unknown('value', named, sorted(KINDS))}, got {named!r}")
+        problem = old_names.renamed("kind", named, old_names.KINDS)
+        other = f"{unknown('value', named, sorted(KINDS))}, got {named!r}"
+        raise own.error("kind", problem or other)
     if model.preset is not None:
+        problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
+        if problem is not None and model.preset not in preset_names(kind):
+            raise own.error("preset", problem)
         own.check_choice("preset", model.preset, preset_names(kind))
     config = _preset(model, kind)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
@@ -208,7 +218,7 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if model.backoff_lm and model.unnormalized:
         problem = "needs normalised probabilities: it cannot be combined with unnormalized"
         raise own.error("backoff_lm", problem)
-    return replace(model, kind=named, reverse=model.reverse or name == "reverse")
+    return replace(model, kind=named)
 
 
 def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) -> ColumnSpec:
@@ -217,7 +227,7 @@ def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) 
         raise table.error(plan.name, "is another model's or feature's name: choose another name")
     if (plan.command is None) == (plan.ctranslate2 is None):
         raise table.error(plan.name, "expected either command or ctranslate2")
-    column = ColumnSpec("scores_command", plan.command or "")
+    column = ColumnSpec("command", plan.command or "")
     if plan.ctranslate2 is not None:
         column = ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=plan.text)
     return resolved_column(column, table, plan.name)
@@ -243,7 +253,7 @@ def _like_its_start(
     return replace(
         model,
         kind=kind,
-        reverse=start.reverse or start.name == "reverse",
+        reverse=start.reverse,
         right_to_left=start.right_to_left,
         xbleu=xbleu,
     )
@@ -267,8 +277,7 @@ def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
 
 def _kind(name: str) -> str | None:
     """Return the kind of network that a model's name stands for, or None."""
-    kind = _KINDS_BY_NAME.get(name, name)
-    return kind if kind in KINDS else None
+    return name if name in KINDS else None
 
 
 def read_systems(
@@ -349,10 +358,15 @@ def _problems(
                 yield str(error)
                 return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *features]
-                yield unknown(f"model or feature {name!r}", name, known)
+                known = [*models, *KINDS, *_FEATURES, *features]
+                if name in _OWN_TABLES:
+                    yield f"expected a table [models.{name}] with {_OWN_TABLES[name]}"
+                    return
+                yield old_names.renamed("model", name, old_names.MODELS) or unknown(
+                    f"model or feature {name!r}", name, known
+                )
                 return
-            models[name] = ModelPlan(name, kind, reverse=name == "reverse")
+            models[name] = ModelPlan(name, kind)
         model = models[name]
         if place == "columns" and not model.network.scores_phrases:
             yield f"expected a {_OF_PHRASES}, but {name} is a {model.kind}"

@@ -133,7 +133,7 @@ class FeatureLoader:
         """Return a copy for workers on other machines, which have the same folders."""
         columns = [
             column
-            if column.kind in ("feature", "scores_command")
+            if column.kind in ("feature", "command")
             else replace(column, value=os.path.abspath(column.value))
             for column in self.columns
         ]
@@ -186,7 +186,7 @@ class FeatureLoader:
             feature = features.load_feature("ctranslate2")(
                 path, column.foreign, device=self.device, threads=self.callers
             )
-        elif column.kind == "scores_command":
+        elif column.kind == "command":
             feature = features.load_feature("program")(path, seconds=self.answer_timeout)
         elif column.kind in ("lexicon", "reverse_lexicon"):
             lexicon = Lexicon.from_entries(path, read_lexicon(path))

@@ -229,7 +229,7 @@ def check_of_networks(
     kinds = {column.kind for column in columns}
     wanted = {"normalize": normalize, "word_scores": word_scores, "cache": cache}
     for name, value in wanted.items():
-        cached = {"ctranslate2", "scores_command"} if name == "cache" else set()
+        cached = {"ctranslate2", "command"} if name == "cache" else set()
         if value and not kinds & {"model", *cached}:
             raise ArgumentError(f"{flag(name)} requires a network: add a --model")
     if cache == "-":

@@ -19,7 +19,7 @@ def resolved_column(column: ColumnSpec, table: TomlTable, key: str) -> ColumnSpe
     """
     if column.kind == "feature":
         return replace(column, value=table.resolve_arguments(column.value))
-    if column.kind == "scores_command":
+    if column.kind == "command":
         try:
             program, *words = command_words(column.value)
         except ArgumentError as error:

@@ -20,6 +20,7 @@ from phrasescore.features import ColumnSpec, column_files
 from phrasescore.foreign import ForeignText
 from phrasescore.io.output import optional_path
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
 from phrasescore.settings.toml_file import TomlTable, read_table
@@ -40,13 +41,17 @@ class ListColumn:
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
     ctranslate2: Path | None = None
-    scores_command: str | None = None
+    command: str | None = None
+    scores_command: str | None = None  # what 0.2 and 0.3 call it
     # How a CTranslate2 model reads Moses' words.
     text: ForeignText | None = None
 
     def spec(self, table: TomlTable) -> ColumnSpec:
         """Return the column; ``table`` names it in messages."""
         columns = {key: value for key, value in vars(self).items() if key != "text"}
+        for old, new in old_names.KEYS.items():
+            value = columns.pop(old)
+            columns[new] = columns[new] or value
         given = {key: value for key, value in columns.items() if value is not None}
         if len(given) != 1:
             names = ", ".join(columns)
@@ -129,6 +134,9 @@ class TranslationSystem:
             weights = WeightPair({}, dict(own))
         else:
             weights = self.weights
+        if added:
+            where = str(self.weights_path or self.moses_ini)
+            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
         for name in self.search.feature_names:
             if name not in search:
@@ -234,7 +242,7 @@ def _columns(whole: TomlTable, rows: Any) -> Iterable[ColumnSpec]:
 def _kind_of(whole: TomlTable, key: str, model: Path) -> str:
     if not model.is_dir():
         raise whole.error(key, f"there is no model {model}")
-    return Config.from_toml(model / "config.toml").kind
+    return Config.of_model(model).kind
 
 
 def _is_cslm(kinds: Iterable[str]) -> bool:

@@ -131,7 +131,7 @@ def test_what_is_no_answer_is_an_error_that_names_the_line(
 ) -> None:
     with pytest.raises(PhrasescoreError, match=problem) as raised:
         score(tmp_path, code)
-    assert str(raised.value).startswith(f"--scores-command {command(tmp_path, code)!r}: ")
+    assert str(raised.value).startswith(f"--command {command(tmp_path, code)!r}: ")
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_every_engine_gives_the_same_values_and_leaves_no_program(
     pids = tmp_path / "pids"
     code = f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n{BY_LINE}\ntime.sleep(999)"
     monkeypatch.setattr("phrasescore.features.program._END_SECONDS", 0.1)
-    loader = FeatureLoader((ColumnSpec("scores_command", command(tmp_path, code)),), callers=3)
+    loader = FeatureLoader((ColumnSpec("command", command(tmp_path, code)),), callers=3)
     with Scorer(loader, Compute(engine=engine, workers=2)) as scorer:  # type: ignore[arg-type]
         found = [scores.values[0, 0] for _, scores in scorer.score(lines(PAIRS))]
     assert found == EXPECTED
@@ -244,7 +244,7 @@ def test_every_engine_gives_the_same_values_and_leaves_no_program(
 def test_an_error_elsewhere_ends_a_program_that_is_still_thinking(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     code = f"open({str(pid)!r}, 'w').write(str(os.getpid()))\nsys.stdin.readline()\ntime.sleep(999)"
-    loader = FeatureLoader((ColumnSpec("scores_command", command(tmp_path, code)),), callers=2)
+    loader = FeatureLoader((ColumnSpec("command", command(tmp_path, code)),), callers=2)
 
     def interrupted() -> Iterator[PairLines]:
         yield from lines(PAIRS[:1])
@@ -265,7 +265,7 @@ def test_an_error_elsewhere_ends_a_program_that_is_still_thinking(tmp_path: Path
 
 def test_the_cache_holds_the_answers_and_spares_the_program(tmp_path: Path) -> None:
     wanted = command(tmp_path, BY_LINE)
-    loader = FeatureLoader((ColumnSpec("scores_command", wanted),))
+    loader = FeatureLoader((ColumnSpec("command", wanted),))
     with ScoreCache(str(tmp_path / "cache")) as cache:
         for said in ("5 scores by a program", "5 scores by a program, 5 of them from the cache"):
             with Scorer(loader, Compute(workers=1), cache=cache) as scorer:

@@ -141,11 +141,11 @@ def test_scores_of_a_network_join_each_round(
     )
     assert len(rounds(result)) == 2
     assert loaded == [str(model.path)]
-    assert "RNN0" in load_weights("out").lists
-    assert "RNN0" not in load_weights("out").search
+    assert "EncoderDecoder0" in load_weights("out").lists
+    assert "EncoderDecoder0" not in load_weights("out").search
     assert load_weights("out").search.keys() == folder.state()["rounds"][1]["weights"][0].keys()
-    assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
-    assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
+    assert "EncoderDecoder0" not in (folder.path / "work" / "moses.ini").read_text()
+    assert "EncoderDecoder0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
 
 
@@ -170,11 +170,11 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
         "for line in sys.stdin: print(line.count('w1'), flush=True)\n"
     )
     command = shlex.join([sys.executable, "program.py"])
-    options = ["--rescore-ctranslate2", "seq2seq", "--rescore-scores-command", command]
+    options = ["--rescore-ctranslate2", "seq2seq", "--rescore-command", command]
     result = succeeded(folder.run(*options, "--iterations", "2", "--target-language", "fr"))
     assert {"CT20", "Program0"} <= load_weights("out").lists.keys()
     assert starts.read_text() == "x"  # in both rounds
-    wanted = ["--ctranslate2", "seq2seq", "--scores-command", command, "--target-language", "fr"]
+    wanted = ["--ctranslate2", "seq2seq", "--command", command, "--target-language", "fr"]
     assert f" TEST {shlex.join(wanted)} -o test.rescored" in suggested_commands(result)[0]
     with gzip.open("work/run2.rescored.gz", "rt") as stream:
         for line in stream:
@@ -182,7 +182,7 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
             assert f"Program0= {words.count('w1')}" in features
     # The printed command adds the same values to the decoder's lists.
     arguments = ["work/run2.nbest", "--source", "source", "--ctranslate2", "seq2seq"]
-    arguments += ["--scores-command", command, "--target-language", "fr", "-o", "again.gz"]
+    arguments += ["--command", command, "--target-language", "fr", "-o", "again.gz"]
     succeeded(run("rescore", *arguments))
     texts = [
         gzip.decompress(Path(name).read_bytes()) for name in ("again.gz", "work/run2.rescored.gz")
@@ -229,7 +229,10 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     result = succeeded(folder.run(*rescore, "--device", "cpu", "--translations", "translations"))
     best = rounds(result).index(max(rounds(result))) + 1
     # The commands are those that are named, with the list of the best round.
-    assert "the decoder does not know RNN0, RNN1: there are two sets" in result.stderr
+    assert (
+        "the decoder does not know EncoderDecoder0, EncoderDecoder1: there are two sets"
+        in result.stderr
+    )
     places = {"test.nbest": f"work/run{best}.nbest", "TEST": "source"}
     for command in suggested_commands(result):
         arguments = [places.get(word, word) for word in shlex.split(command)[1:]]
