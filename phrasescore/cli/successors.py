@@ -82,6 +82,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("report", "--lines"): "give a --source that has only these lines",
     ("report", "--long"): "source phrases of 4 words or more count as long",
     ("report", "--map-points"): "a map has at most 1,000 points",
+    ("report", "--only", "steps"): "the folder's steps.toml has the commands and their times",
     ("report", "--points"): "the plot of scores has 2,000 random pairs",
     ("report", "--seed"): "equal inputs always give equal reports",
     ("report", "--sentences"): "five random sentences are shown",

@@ -209,7 +209,6 @@ class Section:
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
     :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
     :ivar notes: notes at the end of the section, which the reader has to open.
-    :ivar is_folded: whether the reader has to open the whole section.
     """
 
     key: str
@@ -217,15 +216,13 @@ class Section:
     lead: str
     blocks: tuple[Block, ...]
     notes: tuple[str, ...] = ()
-    is_folded: bool = False
 
 
 class Fact(NamedTuple):
-    """A fact about an input, such as a file and its number of lines; ``link`` may be empty."""
+    """A fact about an input, such as a file and its number of lines."""
 
     name: str
     text: str
-    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

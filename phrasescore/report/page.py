@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from importlib import resources
 from pathlib import Path
 from typing import NamedTuple
-from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -63,18 +62,6 @@ def write_report(report: blocks.Report, folder: Path) -> Path:
             # as \udc80 to \udcff.
             (new / name).write_bytes(text.encode(errors="backslashreplace"))
     return folder / PAGE
-
-
-def link_to(path: str, folder: str) -> str:
-    """Return a link from the page in a folder to a file.
-
-    The link is relative if the file is in the folder above the page's, or has a relative name, so
-    that both can be moved together; otherwise it has the absolute path.
-    """
-    target, page = Path(os.path.abspath(path)), Path(os.path.abspath(folder))
-    if page.parent in target.parents or not os.path.isabs(path):
-        return quote(os.fsencode(os.path.relpath(target, page)))
-    return target.as_uri()
 
 
 def render_page(report: blocks.Report) -> str:

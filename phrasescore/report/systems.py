@@ -9,7 +9,7 @@ import numpy as np
 from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison, SystemScore
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
-from phrasescore.report.blocks import Block, Cell, Estimates, Intervals, Points, Section, Table
+from phrasescore.report.blocks import Cell, Estimates, Intervals, Points, Section, Table
 from phrasescore.report.page import MINUS
 from phrasescore.report.tuning import TuneReport
 
@@ -380,12 +380,3 @@ def reliability_figure(reports: Mapping[str, TuneReport]) -> Points:
         "others. "
         f"Expected calibration error: {', '.join(errors)}.",
     )
-
-
-def steps_section(steps: Sequence[tuple[str, float | None, str]]) -> Section:
-    """Return an experiment's steps: their names, seconds and commands."""
-    spent = sum(seconds or 0.0 for _, seconds, _ in steps)
-    lead = f"The steps took {spent / 60:,.1f} minutes, one after the other."
-    columns = ("step", "seconds", "command")
-    block: Block = Table("steps", "Steps", columns, tuple(steps), "", ("", ",.1f", ""))
-    return Section("steps", "Steps", lead, (block,), is_folded=True)

@@ -21,7 +21,6 @@ SectionName = Literal[
     "alignments",
     "parses",
     "training",
-    "steps",
 ]
 # The keys of a report's sections, in the order of the page.
 SECTIONS: tuple[SectionName, ...] = get_args(SectionName)

@@ -58,7 +58,7 @@ BLOCKS: tuple[Block, ...] = (
 )
 REPORT = Report(
     "Title & <title>",
-    (Fact("model", "a/b", "../a/b"),),
+    (Fact("model", "a/b"),),
     (Section("one", "One", "Lead.\n\nMore.", BLOCKS[:3]), Section("two", "Two", "", BLOCKS[3:])),
 )
 

@@ -126,17 +126,21 @@ def vectors(points: int, *, same: bool = False) -> Vectors:
 
 def test_the_fewest_points_that_have_a_map_are_drawn() -> None:
     section, reasons = map_section("words", [vectors(4)])
-    assert (len(section.blocks), reasons) == (2, [])
+    assert (len(section.blocks), reasons) == (1, [])
 
 
-def test_a_map_is_drawn_both_ways_with_all_labels() -> None:
-    section, reasons = map_section("words", [vectors(10)])
-    tsne, pca = section.blocks
-    assert isinstance(tsne, Points)
-    assert isinstance(pca, Points)
-    assert (tsne.name, pca.name, reasons) == ("words-1-tsne", "words-1-pca", [])
-    assert "perplexity 3 (instead of 30, because there are only 10 points)" in tsne.caption
-    assert all(len(part) == 10 for part in (tsne.x, tsne.y, tsne.labels, pca.x, pca.groups))
+def test_words_are_mapped_by_neighbours_and_sentences_by_components() -> None:
+    ((words,), _), ((sentences,), _) = (
+        (section.blocks, reasons)
+        for section, reasons in (map_section(key, [vectors(10)]) for key in ("words", "sentences"))
+    )
+    assert isinstance(words, Points)
+    assert isinstance(sentences, Points)
+    assert "perplexity 3 (instead of 30, because there are only 10 points)" in words.caption
+    plane, _ = principal_components(vectors(10).vectors)
+    assert sentences.x == pytest.approx(plane[:, 0], rel=1e-3)
+    assert sentences.y == pytest.approx(plane[:, 1], rel=1e-3)
+    assert all(len(part) == 10 for part in (words.x, words.y, words.labels, words.groups))
 
 
 @pytest.mark.parametrize(
@@ -149,7 +153,7 @@ def test_a_map_is_drawn_both_ways_with_all_labels() -> None:
 def test_a_map_that_cannot_be_is_left_out_with_the_reason(given: Vectors, reason: str) -> None:
     section, reasons = map_section("words", [given, vectors(8)])
     assert reasons == [reason]
-    assert len(section.blocks) == 2
+    assert len(section.blocks) == 1
     section, reasons = map_section("words", [given])
     assert (section.blocks, reasons) == ((), [reason])
 

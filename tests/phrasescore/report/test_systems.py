@@ -16,7 +16,6 @@ from phrasescore.report.systems import (
     groups_section,
     reliability_figure,
     results_section,
-    steps_section,
     text_results,
     weights_table,
 )
@@ -297,9 +296,3 @@ def test_reliability_is_a_point_for_each_tenth_of_the_sentences() -> None:
     assert (figure.labels, figure.groups) == (("3 sentences", "1 sentences"), ("base", "base"))
     assert "Expected calibration error: base 0.250." in figure.caption
     assert "expected calibration error: 0.250" in report.to_text()
-
-
-def test_steps_are_folded() -> None:
-    section = steps_section([("train rnn", 90.0, "phrasescore train"), ("tune", None, "x")])
-    assert section.is_folded
-    assert section.lead == "The steps took 1.5 minutes, one after the other."

@@ -9,11 +9,9 @@ import pytest
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.generation.generator import Generated
-from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.settings.evaluation import SECTIONS
 from phrasescore.workflows.report import sections
 from tests.doubles import RandomModel
-from tests.log import warnings
 from tests.phrasescore.workflows.report.report_folder import (
     BASELINE,
     EXAMPLE,
@@ -27,7 +25,6 @@ from tests.phrasescore.workflows.report.report_folder import (
     keys,
     table_lines,
 )
-from tests.random_networks import RandomNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -44,7 +41,7 @@ def test_every_section_has_a_plan() -> None:
 def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder) -> None:
     report = folder.make("table", models="rnn")
     assert keys(report) == ["preferences", "samples", "scores", "words", "phrases", "training"]
-    assert len(block(report, "phrases-1-tsne")["x"]) == 12
+    assert len(block(report, "phrases-1")["x"]) == 12
     told = facts(report)
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
     assert told["left out: alignments"] == (
@@ -52,7 +49,6 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
         "kind rnnsearch or transformer"
     )
     assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
-    assert told["left out: steps"] == "needs --experiment"
     frequent, rare = (block(report, f"preferences-{name}") for name in ("frequent", "rare"))
     assert [row[1] for row in frequent["rows"]] == [9] * 6 + [3] * 4
     assert [row[1] for row in rare["rows"]] == [3] * 6
@@ -138,20 +134,6 @@ def test_an_empty_line_is_left_out(folder: Folder) -> None:
     ]  # fmt: skip
 
 
-def test_a_sentence_longer_than_those_of_the_training_is_warned_of(
-    folder: Folder, caplog: pytest.LogCaptureFixture
-) -> None:
-    network = RandomNetwork("rnnsearch", WORDS, TARGET_WORDS, max_length=3)
-    save_checkpoint(folder.path / "short", network.checkpoint)
-    short = str(folder.path / "short")
-    folder.write("src", "la maison est bleue\n")
-    folder.write("ref", "the house is blue\n")
-    folder.summary(models=short, **TEXTS, only=["alignments"])
-    problem = "sentence 1 has 4 words, and short was trained on at most 3"
-    assert warnings(caplog) == [f"alignments: {problem}"]
-    assert facts(folder.report())["note: alignments"] == problem
-
-
 def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> None:
     folder.write("src", "la casa blanca\n")
     report = folder.make(models="gr", source="src", only=["parses"])
@@ -177,11 +159,10 @@ def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
 def test_sentences_are_mapped_by_what_an_lstm_makes_of_them(folder: Folder) -> None:
     folder.write("src", "".join(f"{word} {other}\n" for word in WORDS for other in WORDS[:2]))
     report = folder.make(models="deep", source="src", only=["sentences"])
-    tsne, pca = report["sections"][0]["blocks"]
-    assert len(pca["x"]) == 12
-    assert pca["labels"][0] == "la la"
-    assert tsne["is_map"]
-    assert pca["is_map"]
+    points = block(report, "sentences-1")
+    assert len(points["x"]) == 12
+    assert points["labels"][0] == "la la"
+    assert points["is_map"]
 
 
 def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
@@ -190,7 +171,7 @@ def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
     folder.write("src", "la\n" * 6)
     arguments: dict[str, Any] = {"source": "src", "only": ["sentences", "training"]}
     report = folder.make(models="reverse-deep", **arguments, references=["ref"])
-    assert block(report, "sentences-1-pca")["labels"][1] == "house the"
+    assert block(report, "sentences-1")["labels"][1] == "house the"
     report = folder.make(models="reverse-deep", **arguments)
     problem = "reverse-deep reads the target side: needs --references"
     assert facts(report)["left out: sentences"] == problem
@@ -274,7 +255,6 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
         ["LM0_0", 0.4, 0.25], ["RNNsearch0_0", None, 0.125]
     ]  # fmt: skip
     assert keys(report) == ["results", "tuning"]
-    assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
     assert report["lead"] == "base has 30.00 BLEU on dev."
     assert "translations" not in facts(report)
 
@@ -294,18 +274,6 @@ def test_another_file_is_no_table_of_an_experiment(folder: Folder, text: str) ->
     folder.write("exp/table.toml", text)
     with pytest.raises(DataError, match="expected the table of an experiment: "):
         folder.make(experiment="exp")
-
-
-def test_a_step_without_a_finite_time_is_refused(folder: Folder) -> None:
-    (folder.path / "exp").mkdir()
-    folder.write("exp/table.toml", '[[row]]\nname = "base"\ndev = {replicas = [30.0]}\n')
-    step = '[[step]]\nname = "a"\ncommand = "b"\nseconds = '
-    folder.write("exp/steps.toml", f"{step}1.5\n")
-    assert "steps" in keys(folder.make(experiment="exp"))
-    for seconds in ("1e999", "nan"):
-        folder.write("exp/steps.toml", f"{step}{seconds}\n")
-        with pytest.raises(DataError, match=r"steps\.toml: expected the steps of an experiment"):
-            folder.make(experiment="exp")
 
 
 def test_without_the_packages_for_maps_the_rest_is_there(
