@@ -1,5 +1,7 @@
 """Promises of phrasescore.report.page: one file with everything, and words that stay words."""
 
+import json
+from dataclasses import asdict
 from html.parser import HTMLParser
 
 import pytest
@@ -15,6 +17,7 @@ from phrasescore.report.blocks import (
     Report,
     Section,
     Table,
+    to_json,
 )
 from phrasescore.report.page import render_page
 from tests.phrasescore.report.odd_report import ODD, odd_report
@@ -235,3 +238,11 @@ def test_a_page_without_figures_is_small() -> None:
 
 def test_the_same_report_gives_the_same_page(odd_page: str) -> None:
     assert render_page(odd_report()) == odd_page
+
+
+def test_the_data_of_a_report_has_all_values_of_its_page() -> None:
+    read = json.loads(to_json(odd_report()))
+    kinds = [block.pop("kind") for section in read["sections"] for block in section["blocks"]]
+    assert read == json.loads(json.dumps(asdict(odd_report())))
+    names = ("table", "points", "matrix", "lines", "intervals", "pyramid", "markedtexts")
+    assert kinds == list(names)

@@ -15,7 +15,6 @@ from tests.doubles import RandomModel
 from tests.phrasescore.workflows.report.report_folder import (
     BASELINE,
     EXAMPLE,
-    REFERENCE,
     SOURCE,
     TARGET_WORDS,
     WORDS,
@@ -23,7 +22,6 @@ from tests.phrasescore.workflows.report.report_folder import (
     block,
     facts,
     keys,
-    table_lines,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -91,16 +89,6 @@ def test_samples_without_an_end_are_left_out(
     assert {row[1] for row in rows} == {"the (× 2, -1.00, new)"}
 
 
-def test_text_with_html_in_it_stays_text(folder: Folder) -> None:
-    evil = "<script>alert(1)</script>"
-    folder.write("table", "".join(table_lines()).replace("maison", evil).replace("house", "&lt;b>"))
-    report = folder.make("table", models="rnn", only=["scores"])
-    labels = block(report, "scores-1")["labels"]
-    assert any(evil in label and "<b>" in label for label in labels)
-    page = (folder.path / "out" / "index.html").read_text("utf-8")
-    assert evil not in page
-
-
 # Figures of sentences
 
 
@@ -115,23 +103,6 @@ def test_attention_and_soft_parses_are_of_the_same_sentences(folder: Folder) -> 
     assert block(report, "parse-1-1")["words"] == ["la", "maison", "est", "bleue"]
     # Three sentences make no map.
     assert facts(report)["left out: sentences"].endswith("a map needs 4 points, found 3")
-
-
-def test_five_sentences_are_drawn(folder: Folder) -> None:
-    folder.write("src", SOURCE * 10)
-    folder.write("ref", REFERENCE * 10)
-    arguments: dict[str, Any] = {**TEXTS, "only": ["alignments"]}
-    first, again = (folder.make(models="att", **arguments) for _ in range(2))
-    assert len(first["sections"][0]["blocks"]) == 5
-    assert first["sections"] == again["sections"]
-
-
-def test_an_empty_line_is_left_out(folder: Folder) -> None:
-    folder.write("src", "la\n\nla\n")
-    report = folder.make(models="att", **TEXTS, only=["alignments"])
-    assert [found["name"] for found in report["sections"][0]["blocks"]] == [
-        "alignment-1-1", "alignment-1-3"
-    ]  # fmt: skip
 
 
 def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> None:
