@@ -30,7 +30,7 @@ class Table:
     """A table; ``name`` (``[a-z0-9-]``) is its anchor.
 
     :ivar formats: how the page shows the numbers of each column: a format specification such as
-        ``.2f``, ``p`` for p-values, or "" for four significant digits of the largest number.
+        ``.2f``, ``p`` for p-values, or "" for six significant digits.
     :ivar spans: headings that span columns, each with its number of columns. The columns below one
         have it in their names, as in "test: BLEU", and the page shows the rest.
     :ivar strong: the row and column indices of cells in bold.

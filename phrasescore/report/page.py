@@ -3,7 +3,6 @@
 The page's content security policy forbids all scripts and all requests.
 """
 
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -23,8 +22,6 @@ PAGE, DATA = "index.html", "report.json"  # reports of 0.3 also have a folder of
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 NOTHING, MINUS = "–", "\u2212"
-_DIGITS = 4  # significant digits of a column's largest number, which set its decimals
-_MOST_DECIMALS = 6
 
 
 def check_folder(folder: str, inputs: Sequence[str]) -> None:
@@ -107,20 +104,12 @@ def _heads(table: blocks.Table) -> list[str]:
     return [column.removeprefix(f"{span}: ") for column, span in named]
 
 
-def _rows(table: blocks.Table) -> list[tuple[str, ...]]:
+def _rows(table: blocks.Table) -> list[list[str]]:
     formats = table.formats or ("",) * len(table.columns)
-    columns = map(_column_cells, zip(*table.rows, strict=True), formats)
-    return list(zip(*columns, strict=True))
+    return [[_cell(*each) for each in zip(row, formats, strict=True)] for row in table.rows]
 
 
-def _column_cells(cells: Sequence[blocks.Cell], spec: str) -> list[str]:
-    largest = max((abs(cell) for cell in cells if isinstance(cell, float)), default=0.0)
-    digits_before = math.floor(math.log10(largest)) + 1 if largest else 1
-    decimals = min(max(_DIGITS - digits_before, 0), _MOST_DECIMALS)
-    return [_cell(cell, decimals, spec) for cell in cells]
-
-
-def _cell(cell: blocks.Cell, decimals: int, spec: str) -> str:
+def _cell(cell: blocks.Cell, spec: str) -> str:
     match cell:
         case None:
             return NOTHING
@@ -128,15 +117,12 @@ def _cell(cell: blocks.Cell, decimals: int, spec: str) -> str:
             return cell
         case int():
             return f"{cell:,}"
+        case float() if spec == "p":
+            return "< 0.001" if cell < 0.001 else f"{cell:.3f}"
         case float():
-            is_lost = cell != 0 and abs(cell) < 0.5 * 10**-decimals
-            text = f"{cell:.1e}" if is_lost else f"{cell:,.{decimals}f}"
-            if spec == "p":
-                text = "< 0.001" if cell < 0.001 else f"{cell:.3f}"
-            elif spec:
-                # Rounding must not leave a minus before zero.
-                text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec}}")
-            return text.replace("-", MINUS, 1) if spec else text
+            # Rounding must not leave a minus before zero.
+            text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec or ',.6g'}}")
+            return text.replace("-", MINUS, 1)
 
 
 def _signed(number: float) -> str:
