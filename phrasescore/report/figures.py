@@ -86,12 +86,12 @@ def draw_figure(block: blocks.Figure) -> Markup:
                 texts = _draw_intervals(block, axes)
             case blocks.Pyramid():
                 texts = _draw_pyramid(block, axes)
-        figure.savefig(stream, format="svg", bbox_inches="tight", metadata={"Date": None})
+        figure.savefig(stream, format="svg", bbox_inches="tight")
     return _inline(stream.getvalue(), texts)
 
 
 def _inline(svg: str, texts: _Texts) -> Markup:
-    """Convert matplotlib's file to an element of the page, with texts on hover."""
+    """Convert matplotlib's file to an element of the page, with texts on hover and no date."""
     root = ElementTree.fromstring(svg)
     for parent in list(root.iter()):
         for child in list(parent):

@@ -50,17 +50,17 @@ def opacity(mark: ElementTree.Element) -> float:
 
 
 def test_points_stand_at_their_values_and_have_their_labels() -> None:
-    values = (-3.0, -1.0, -2.0, -2.5)
+    x_values, y_values = (-3.0, -1.0, -2.0, -2.5), (-9.0, -2.0, -1.0, -4.0)
     labels, groups = ("a → x", "b", "c", "d"), ("10 and more", "1", "2 to 9", "1")
-    points = Points("p", "", "table", "network", values, tuple(reversed(values)), labels, groups)
+    points = Points("p", "", "table", "network", x_values, y_values, labels, groups)
     found = marks(points)
     assert list(found) == ["b (1)", "d (1)", "c (2 to 9)", "a → x (10 and more)"]
     places = {text[0]: place(mark) for text, mark in found.items()}
     # Both axes have the same scale: a unit is as long to the right as it is upwards.
     unit = (places["b"][0] - places["a"][0]) / 2
-    for label, x, y in zip("bcd", values[1:], values[-2::-1], strict=True):
+    for label, x, y in zip("abcd", x_values, y_values, strict=True):
         assert places[label][0] - places["a"][0] == pytest.approx((x + 3) * unit, abs=1e-3)
-        assert places[label][1] - places["a"][1] == pytest.approx((-2.5 - y) * unit, abs=1e-3)
+        assert places[label][1] - places["a"][1] == pytest.approx((-9 - y) * unit, abs=1e-3)
     shown = texts(points)
     assert shown[-3:] == ["1", "2 to 9", "10 and more"]  # the legend
     assert {"table", "network"} <= {*shown}
