@@ -50,7 +50,7 @@ def opacity(mark: ElementTree.Element) -> float:
 
 
 def test_points_stand_at_their_values_and_have_their_labels() -> None:
-    x_values, y_values = (-3.0, -1.0, -2.0, -2.5), (-9.0, -2.0, -1.0, -4.0)
+    x_values, y_values = (-3.0, -1.0, -2.0, -2.5), (-9.0, -2.0, 5.0, -4.0)
     labels, groups = ("a → x", "b", "c", "d"), ("10 and more", "1", "2 to 9", "1")
     points = Points("p", "", "table", "network", x_values, y_values, labels, groups)
     found = marks(points)
