@@ -15,7 +15,6 @@ from phrasescore.settings.building import Building as Building
 from phrasescore.settings.compute import Compute as Compute
 from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
-from phrasescore.settings.evaluation import Reporting as Reporting
 from phrasescore.settings.evaluation import Selecting as Selecting
 from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
 from phrasescore.settings.generation import Generating as Generating

@@ -13,6 +13,7 @@ StrPath = str | os.PathLike[str]
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)
 MetricName = Literal["multi-bleu", "bleu", "chrf", "chrf++", "ter", "word_accuracy", "cer"]
+METRICS: tuple[MetricName, ...] = get_args(MetricName)
 TableMetric = Literal["bleu", "word_accuracy"]  # of an experiment
 METRIC_TITLES: dict[TableMetric, str] = {"bleu": "BLEU", "word_accuracy": "Word accuracy"}
 PairedTestName = Literal["approximate", "bootstrap"]

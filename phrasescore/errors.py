@@ -6,7 +6,7 @@
     |-- DataError(path, line, problem)     an input file is malformed
     |-- ConfigError(path, key, problem)    a setting is unknown, of a wrong type or out of range
     |-- ModelError(problem)                a checkpoint is unusable, or a score is not finite
-    |-- PluginError(title, problem)        a feature or metric from another package is unusable
+    |-- PluginError(title, problem)        a feature from another package is unusable
     |-- ArgumentError(problem)             an argument is invalid, or arguments cannot be combined
     `-- StoppedError(signal, problem)      a signal stopped a long run, whose state is kept
 
@@ -105,7 +105,7 @@ class ModelError(PhrasescoreError):
 
 
 class PluginError(PhrasescoreError):
-    """A feature or a metric from another package is unusable, or breaks its contract."""
+    """A feature from another package is unusable, or breaks its contract."""
 
     def __init__(self, title: str, problem: str) -> None:
         self.title = title

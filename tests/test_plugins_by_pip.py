@@ -52,4 +52,4 @@ def test_the_examples_of_the_how_to_page_keep_their_contracts(tmp_path: Path) ->
     (tmp_path / "how_to.py").write_text("\n".join([*blocks, "test_long_words()"]))
     process = Forked(run_script, str(tmp_path / "how_to.py"))
     _, errors = process.communicate()
-    assert (len(blocks), process.returncode, errors) == (3, 0, b"")
+    assert (len(blocks), process.returncode, errors) == (2, 0, b"")

@@ -6,14 +6,14 @@ Statistical Machine Translation, with smoothed sentence BLEU or chrF as the gain
 a list serve as both candidates and evidence.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tuning import metrics
-from tuning.metrics import BleuScore, CorpusBleu, ReferenceMetric, Statistics
+from tuning.metrics import BleuScore, CorpusBleu, Statistics
 from tuning.ngrams import (
     MAX_ORDER,
     Integers,
@@ -124,23 +124,6 @@ def expected_gains(
         own = (references >= begin) & (references < begin + _ROWS)
         gains[references[own] - begin, own] = 1.0  # n-grams in only one sentence were not counted
         expected[rows] = (gains * shares).sum(axis=1)
-    return expected
-
-
-def expected_scores(
-    sentences: Sequence[Sequence[str]],
-    probabilities: Statistics,
-    build: Callable[[Sequence[Sequence[str]]], ReferenceMetric],
-) -> Statistics:
-    """Return the expected score of each sentence with any metric; see `expected_gains`.
-
-    :param build: returns the metric for references, one per segment.
-    """
-    references, shares = _evidence(probabilities)
-    metric = build([sentences[index] for index in references.tolist()])
-    expected = np.zeros(len(sentences))
-    for segment, share in enumerate(shares.tolist()):
-        expected += share * metric.score(metric.statistics(sentences, [segment] * len(sentences)))
     return expected
 
 

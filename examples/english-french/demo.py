@@ -24,8 +24,6 @@ EXPERIMENT = FOLDER / "experiment.toml"
 # In the output folder: the table of the row +CSLM+RNN, whose last score is the network's.
 ANNOTATED = Path("tables", "rnn", "phrase-table.gz")
 SHOWN_PHRASES = 5  # frequent ones, and as many rare ones
-# For half a minute's work: t-SNE is what takes time, and the page is the smaller.
-REPORT_SIZES = ("--points", "2000", "--map-points", "500", "--threads", "1")
 
 
 def say(text: str = "") -> None:
@@ -88,7 +86,7 @@ def report(output: Path) -> int:
         made / ANNOTATED,
         *(word for path in models if (ROOT / path).is_dir() for word in ("--model", path)),
         *("--experiment", made),
-        *REPORT_SIZES,
+        *("--threads", "1"),
         *("-o", from_root(page)),
     )
 

@@ -1,9 +1,7 @@
-"""Two features and two metrics for phrasescore, in a package of their own."""
+"""Two features for phrasescore, in a package of their own."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-
-import numpy as np
 
 # Words of fewer letters are often the same in two languages by chance.
 SHORTEST = 4
@@ -55,58 +53,3 @@ class UnevenBrackets:
                 elif word in CLOSES:
                     wrong += 1
             yield float(wrong + len(opened))
-
-
-class WordF:
-    """The F-score of words in any order: how many of them are right, and how many are there.
-
-    :param references: words, by file and segment.
-    """
-
-    # Words that match, words of hypotheses, words of references.
-    num_stats = 3
-
-    def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        # The references of each segment.
-        self._references = [
-            [(Counter(words), len(words)) for words in segment]
-            for segment in zip(*references, strict=True)
-        ]
-
-    def statistics(
-        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
-    ) -> np.ndarray:
-        """Return the statistics of each hypothesis against the reference that is most like it."""
-        found = np.zeros((len(hypotheses), self.num_stats))
-        for row, words, segment in zip(found, hypotheses, segments, strict=True):
-            counts = Counter(words)
-            row[:] = max(
-                (((counts & known).total(), len(words), size)
-                 for known, size in self._references[segment]),
-                key=lambda stats: float(self.score(np.array(stats))),
-            )  # fmt: skip
-        return found
-
-    def score(self, sums: np.ndarray) -> np.ndarray:
-        """Return the F-score, 0 to 1, of each sum of statistics."""
-        matches, words = sums[..., 0], sums[..., 1] + sums[..., 2]
-        return 2 * matches / np.maximum(words, 1)
-
-
-class TranslatedWordF(WordF):
-    """`WordF`, for which copied source words are wrong.
-
-    :param sources: the words of each segment's source sentence.
-    """
-
-    def __init__(
-        self, references: Sequence[Sequence[Sequence[str]]], sources: Sequence[Sequence[str]]
-    ) -> None:
-        copied = [set(words) for words in sources]
-        super().__init__(
-            [
-                [[word for word in words if word not in source]
-                 for words, source in zip(segments, copied, strict=True)]
-                for segments in references
-            ]
-        )  # fmt: skip

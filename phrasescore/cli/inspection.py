@@ -25,13 +25,13 @@ def doctor(report_format: str) -> None:
     _print(run(), report_format)
 
 
-@options.verb("List the features and metrics, also of plug-ins", "features")
+@options.verb("List the features and metrics", "features")
 @options.report_format
 def features(report_format: str) -> None:
     """List the features for --feature and the metrics for --metric.
 
-    Other packages provide theirs through the entry points phrasescore.features and
-    phrasescore.metrics. Unusable ones are listed with the reason.
+    Other packages provide features through the entry point phrasescore.features. Unusable ones are
+    listed with the reason.
     """
     from phrasescore.workflows.doctor import list_features
 

@@ -54,8 +54,6 @@ def combine(lists: tuple[str, ...], output: str, votes: bool) -> None:
     main="--weights --average -o --nbest",
 )
 @options.argument("nbest", metavar="NBEST")
-@heading("Input")
-@options.file("--source", "The source sentences, for an --mbr-metric that reads them.")
 @heading("Order of the hypotheses")
 @options.file(
     "--weights",

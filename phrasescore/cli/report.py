@@ -3,12 +3,14 @@
 import logging
 from typing import Any
 
+import click
+
 from phrasescore.cli import options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.evaluation import Reporting
+from phrasescore.settings.evaluation import SECTIONS
 
 _logger = logging.getLogger(__name__)
 
@@ -38,15 +40,12 @@ _logger = logging.getLogger(__name__)
     "first test text is used, with the translations by its rows.",
     "FOLDER",
 )
-@options.of(Reporting, without={"lines"})
 @heading("Content of the page")
 @options.option(
-    "--lines",
-    "Show these lines of the source, from 1, instead of random lines.",
-    metavar="N,N,...",
-    callback=options.matching(
-        r"[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*", "line numbers, from 1, separated by commas"
-    ),
+    "--only",
+    "Include only this section of the report. May be repeated.",
+    multiple=True,
+    type=click.Choice(SECTIONS),
 )
 @options.of(Compute, only=("device", "threads"))
 @heading("Output")
@@ -67,8 +66,6 @@ def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
     from phrasescore.workflows.report import make_report
 
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
-    if given["lines"] is not None:
-        given["lines"] = list(map(int, given["lines"].split(",")))
     given = grouped(make_report, given)
     command = options.typed_command()
     done = make_report(inputs, output, **given, command=command, progress=show_progress)

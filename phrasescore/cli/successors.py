@@ -41,6 +41,14 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-tokens"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--detruecase"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--truecase-model"): "it belonged to --ctranslate2, which is gone",
+    ("report", "--lines"): "give a --source that has only these lines",
+    ("report", "--long"): "source phrases of 4 words or more count as long",
+    ("report", "--map-points"): "a map has at most 1,000 points",
+    ("report", "--points"): "the plot of scores has 2,000 random pairs",
+    ("report", "--seed"): "equal inputs always give equal reports",
+    ("report", "--sentences"): "five random sentences are shown",
+    ("report", "--table-score"): "Moses' third score is compared, the first one with --reverse",
+    ("rerank", "--source"): "no metric of --mbr-metric reads the source",
 }
 
 

@@ -30,7 +30,7 @@ _logger = logging.getLogger(__name__)
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
     "NBEST",
 )
-@options.file("--source", "The source sentences, for --by-length, --by-unknown and metrics.")
+@options.file("--source", "The source sentences, for --by-length, --by-unknown and programs.")
 @options.of(Evaluating)
 @heading("Output")
 @options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")

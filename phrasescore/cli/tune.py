@@ -23,9 +23,9 @@ _COLUMNS = (
     *("language_models", "lexicons", "reverse_lexicons", "features"),
 )
 # Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
-_SHARED = {"references", "source", "start", "output"}
+_SHARED = {"references", "start", "output"}
 _OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
-_OF_ROUNDS = _SHARED | {"folder", "resume"}
+_OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 
 
 @options.verb(
@@ -41,7 +41,7 @@ _OF_ROUNDS = _SHARED | {"folder", "resume"}
     "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
     "without a weight start at 0.",
 )
-@options.file("--source --input", "The text to decode, or the source of NBEST for a --metric.")
+@options.file("--source --input", "The text to decode.")
 @options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
 @options.files("--scores", "BLEU statistics for --features, instead of references.")
 @options.file(

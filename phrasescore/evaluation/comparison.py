@@ -22,8 +22,7 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.evaluation.own_metrics import PackageMetric, Row
-from phrasescore.evaluation.plugin_metric import build_metric
+from phrasescore.evaluation.own_metrics import Row, TuningMetric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     bootstrap_spread,
@@ -31,7 +30,6 @@ from phrasescore.evaluation.significance import (
     digits_of,
     randomization_p_value,
 )
-from phrasescore.plugins import Plugin
 from phrasescore.vocabulary import Vocabulary
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
@@ -184,19 +182,13 @@ class Comparison:
         scores: list[list[float]] = (100 * sentence_bleu(self._first_statistics)).tolist()
         return scores
 
-    def build_metric(
-        self, name: str, tokenize: Tokenizer = "none", plugin: Plugin | None = None
-    ) -> Metric:
-        """Build a metric with the references: one of sacrebleu's, ours, or a plug-in's."""
+    def build_metric(self, name: str, tokenize: Tokenizer = "none") -> Metric:
+        """Build a metric with the references: one of sacrebleu's, or ours."""
         words = [text.words for text in self.references]
-        if plugin is not None:
-            sources = None if self.source is None else self.source.words
-            metric = build_metric(plugin, words, sources)
-            return PackageMetric(metric, len(words), plugin.package)
         if name == "word_accuracy":
-            return PackageMetric(WordAccuracy(words), len(words))
+            return TuningMetric(WordAccuracy(words), len(words))
         if name == "cer":
-            return PackageMetric(CharacterAccuracy(words), len(words), error_rate="CER")
+            return TuningMetric(CharacterAccuracy(words), len(words), error_rate="CER")
         references = [text.texts for text in self.references]
         if name == "bleu":
             try:
@@ -269,7 +261,7 @@ def _no_flores_model(error: BaseException) -> PhrasescoreError:
 class Score(NamedTuple):
     """The score of a system with a metric."""
 
-    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), of ours, or of a plug-in's metric.
+    # The name in sacrebleu (BLEU, chrF2, chrF2++, TER), or of ours.
     metric: str
     score: float  # 0 to 100, or a program's mean; a lower TER or CER is better
     signature: str  # all settings that the score depends on

@@ -70,7 +70,7 @@ class MeanMetric(_OwnMetric):
         return Score(self._name, float(stats[0] / stats[1]))
 
 
-class PackageMetric(_OwnMetric):
+class TuningMetric(_OwnMetric):
     """Adapts a metric for tuning to sacrebleu's paired tests; text is split only at blanks.
 
     :param error_rate: the name of an error rate: 1 - score is reported, and lower is better.
@@ -80,10 +80,9 @@ class PackageMetric(_OwnMetric):
         self,
         metric: ReferenceMetric,
         num_references: int,
-        package: str = f"phrasescore {__version__}",
         error_rate: str | None = None,
     ) -> None:
-        super().__init__(package, num_references)
+        super().__init__(f"phrasescore {__version__}", num_references)
         self._metric, self._error_rate = metric, error_rate
         # By text: the score and the paired test need the same statistics, which may be expensive.
         self._statistics: dict[tuple[str, ...], Any] = {}

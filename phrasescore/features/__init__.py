@@ -2,7 +2,7 @@
 
 A feature is a subclass of `Feature` in a file in this folder, with a line in :data:`FEATURES`.
 Other packages provide features as classes with a method ``values(pairs)``, found by their entry
-points: :mod:`phrasescore.features.plugin_feature`.
+points: :mod:`phrasescore.features.packages`.
 """
 
 import functools
@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.foreign import ForeignText
-from phrasescore.plugins import find_plugin, find_plugins, parse_arguments
 from phrasescore.records import PhraseBlock, Tally
 from phrasescore.settings.kinds import get_kind
 
@@ -121,37 +120,42 @@ NOT_OF_PHRASES = {
 
 
 def load_feature(name: str) -> Any:
-    """Return the class of a feature in :data:`FEATURES`, or the factory of a plug-in's feature."""
+    """Return the class of a feature in :data:`FEATURES`, or what makes another package's one."""
     if name in FEATURES:
         return pkgutil.resolve_name(FEATURES[name])
-    from phrasescore.features.plugin_feature import PluginFeature
+    from phrasescore.features.packages import PackageFeature, find_class
 
-    plugin = find_plugin("feature", name, FEATURES)
-    if plugin is None:
+    found = find_class(name)
+    if found is None:
         raise _unknown_feature(name)
-    return functools.partial(PluginFeature, plugin)
+    return functools.partial(PackageFeature, found)
 
 
 def feature_packages(names: Iterable[str]) -> list[str]:
-    """Return the package, version and arguments of each plug-in among the named features."""
-    plugins = (find_plugin("feature", name, FEATURES) for name in names)
-    return [plugin.fingerprint for plugin in plugins if plugin is not None]
+    """Return the package, version and arguments of the named features from other packages."""
+    from phrasescore.features.packages import find_class
+
+    return [found.fingerprint for name in names if (found := find_class(name)) is not None]
 
 
 def _unknown_feature(name: str) -> ArgumentError:
-    others = (plugin.name for plugin in find_plugins("feature", FEATURES) if not plugin.problem)
+    from phrasescore.features.packages import find_classes
+
+    others = (each.name for each in find_classes() if not each.problem)
     known = ", ".join([*FEATURE_NAMES, *others])
     return ArgumentError(f"feature {name!r}: expected one of {known}")
 
 
 def _not_of_phrases(name: str) -> str | None:
     """Return why a feature cannot be a column of a phrase table, or None if it can."""
-    plugin = find_plugin("feature", name, FEATURES)
+    from phrasescore.features.packages import find_class
+
+    found = find_class(name)
     if name in FEATURE_NAMES:
         return NOT_OF_PHRASES.get(name)
-    if plugin is None:
+    if found is None:
         raise _unknown_feature(name)
-    reason: str | None = getattr(plugin.load(), "not_of_phrases", None)
+    reason: str | None = getattr(found.load(), "not_of_phrases", None)
     return reason
 
 
@@ -221,6 +225,8 @@ def column_inputs(column: ColumnSpec) -> list[str]:
     if column.kind == "scores_command":
         values = command_words(column.value)
     elif column.kind == "feature":
+        from phrasescore.features.packages import parse_arguments
+
         values = list(parse_arguments(column.value)[1].values())
     else:
         return values

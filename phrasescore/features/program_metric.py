@@ -4,10 +4,10 @@ import hashlib
 
 from sacrebleu.metrics.base import Metric
 
+from phrasescore.arguments import METRICS
 from phrasescore.errors import ArgumentError
 from phrasescore.evaluation.comparison import Comparison
 from phrasescore.evaluation.own_metrics import MeanMetric
-from phrasescore.evaluation.plugin_metric import OURS, known_metrics
 from phrasescore.features.program import ProgramScore
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
@@ -25,7 +25,7 @@ def load_programs(settings: Evaluating) -> dict[str, ProgramScore]:
     if len(names) != len(commands):
         problem = f"expected one for each of {len(commands)} programs, got {len(names)}"
         raise ArgumentError(f"--name: {problem}")
-    taken = [*_SACREBLEU_NAMES, *(known_metrics(OURS) if names else ())]
+    taken = [*_SACREBLEU_NAMES, *METRICS]
     for number, name in enumerate(names):
         if name.lower() in taken or name in names[:number]:
             raise ArgumentError(f"--name: there is another metric named {name!r}")

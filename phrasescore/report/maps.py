@@ -14,6 +14,7 @@ from torch import Tensor
 
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.report import SEED
 from phrasescore.report.blocks import Points, Section, shown
 from phrasescore.vocabulary import Vocabulary
 
@@ -52,7 +53,7 @@ class Vectors(NamedTuple):
     caption: str  # how the points were chosen
 
 
-def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, list[str]]:
+def map_section(key: str, sets: Sequence[Vectors]) -> tuple[Section, list[str]]:
     """Return a section with two maps per set of vectors, and a reason for each omitted set."""
     blocks: list[Points] = []
     reasons: list[str] = []
@@ -63,17 +64,17 @@ def map_section(key: str, sets: Sequence[Vectors], seed: int) -> tuple[Section, 
         elif not np.ptp(vectors.vectors, axis=0).any():
             reasons.append(f"{vectors.title}: all {count:,} vectors are the same")
         else:
-            blocks += _draw(vectors, seed)
+            blocks += _draw(vectors)
     return Section(key, f"Maps of {key}", f"{_LEADS[key]}\n\n{_COMPONENTS}", tuple(blocks)), reasons
 
 
-def _draw(chosen: Vectors, seed: int) -> Iterator[Points]:
+def _draw(chosen: Vectors) -> Iterator[Points]:
     count = len(chosen.vectors)
     perplexity = choose_perplexity(count)
     note = f"t-SNE, perplexity {perplexity:g}"
     if perplexity < PERPLEXITY:
         note = f"{note} (instead of {PERPLEXITY:g}, because there are only {count} points)"
-    yield _points(chosen, "tsne", "t-SNE", neighbour_map(chosen.vectors, seed), _TSNE_AXES, note)
+    yield _points(chosen, "tsne", "t-SNE", neighbour_map(chosen.vectors), _TSNE_AXES, note)
     plane, shares = principal_components(chosen.vectors)
     axes = (f"component 1 ({shares[0]:.1%})", f"component 2 ({shares[1]:.1%})")
     note = f"Principal components, with {shares.sum():.1%} of the variance"
@@ -185,7 +186,7 @@ def choose_perplexity(points: int) -> float:
     return min(PERPLEXITY, (points - 1) / 3)
 
 
-def neighbour_map(vectors: Floats, seed: int) -> Floats:
+def neighbour_map(vectors: Floats) -> Floats:
     """Return a t-SNE map of vectors, ``(points, 2)``, in which neighbours stay together.
 
     The map is initialised with the first two principal components and computed in one thread, so
@@ -201,7 +202,7 @@ def neighbour_map(vectors: Floats, seed: int) -> Floats:
         plane = TSNE(
             perplexity=choose_perplexity(len(vectors)),
             init=(start * _START_DEVIATION / deviation).astype(np.float32),
-            random_state=seed,
+            random_state=SEED,
             n_jobs=1,
         ).fit_transform((reduced / deviation).astype(np.float32))
     return np.asarray(plane, np.float64)

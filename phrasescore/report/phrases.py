@@ -16,9 +16,12 @@ from scipy.stats import rankdata
 
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
+from phrasescore.report import SEED
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
-from phrasescore.settings.evaluation import Reporting
 
+POINTS = 2000  # random phrase pairs in the plot of scores
+MAP_POINTS = 1000  # maximum number of words, phrases or sentences in a map
+LONG = 4  # number of words from which source phrases are listed and mapped
 MIN_TARGETS = 3  # source phrases with fewer targets are not compared
 SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
 _CANDIDATES = 200  # frequent source phrases to choose from; overlapping ones count once
@@ -118,21 +121,18 @@ class Reservoir(Generic[_Item]):
         return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
 
 
-def choose_from_table(
-    table: Iterable[TablePair], settings: Reporting, num_sources: int = SOURCES
-) -> TableChoice:
+def choose_from_table(table: Iterable[TablePair]) -> TableChoice:
     """Choose pairs and source phrases from a table, in one pass over its lines."""
-    seed = settings.seed
-    pairs: Reservoir[TablePair] = Reservoir(settings.points, f"{seed} pairs")
-    phrases: Reservoir[tuple[str, ...]] = Reservoir(settings.map_points, f"{seed} phrases")
-    rare: Reservoir[SourcePhrase] = Reservoir(num_sources, f"{seed} rare")
+    pairs: Reservoir[TablePair] = Reservoir(POINTS, f"{SEED} pairs")
+    phrases: Reservoir[tuple[str, ...]] = Reservoir(MAP_POINTS, f"{SEED} phrases")
+    rare: Reservoir[SourcePhrase] = Reservoir(SOURCES, f"{SEED} rare")
 
     def candidates() -> Iterator[SourcePhrase]:
         for source, lines in groupby(table, key=lambda line: line.pair.source):
             targets = list(lines)
             for line in targets:
                 pairs.add(line)
-            if len(source) < settings.long:
+            if len(source) < LONG:
                 continue
             phrases.add(source)
             if len(targets) >= MIN_TARGETS:
@@ -146,7 +146,7 @@ def choose_from_table(
         _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
     )
     chosen = list(dict.fromkeys(phrases.items()))
-    best = _distinct(frequent)[:num_sources]
+    best = _distinct(frequent)[:SOURCES]
     return TableChoice(pairs.items(), chosen, best, rare.items(), pairs.seen, phrases.seen)
 
 
@@ -247,14 +247,14 @@ def _disagreements(
 
 
 def preference_section(
-    choice: TableChoice, models: Mapping[str, Mapping[PhrasePair, float]], column: int, long: int
+    choice: TableChoice, models: Mapping[str, Mapping[PhrasePair, float]], column: int
 ) -> Section:
     """Return tables with the preferred targets for frequent and for rare source phrases.
 
     :param models: each model's log p(target | source), including ``</s>``, for all their targets.
     :param column: 0-based index of p(target | source) among the table's scores.
     """
-    kind = f"with {long} words or more and {MIN_TARGETS} targets or more"
+    kind = f"with {LONG} words or more and {MIN_TARGETS} targets or more"
     captions = {
         "frequent": f"The most frequent phrases {kind}; one of phrases that contain each other.",
         "rare": f"Drawn from the phrases {kind} whose pairs were all extracted once.",

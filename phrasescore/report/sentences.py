@@ -13,10 +13,12 @@ import torch
 
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.report import SEED
 from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
 
 Words = tuple[str, ...]
 
+SENTENCES = 5  # number of random sentences to show
 _LEGIBLE = range(5, 26)  # lengths with legible figures; others are used if too few
 
 _END = "</s>"
@@ -43,21 +45,21 @@ class SentencePair(NamedTuple):
     target: Words
 
 
-def draw_sentences(sides: Sequence[Sequence[Words]], count: int, seed: int) -> list[int]:
-    """Draw at most ``count`` lines of aligned texts with no empty side; return sorted indices."""
+def draw_sentences(sides: Sequence[Sequence[Words]]) -> list[int]:
+    """Draw at most `SENTENCES` lines of aligned texts with no empty side; return sorted indices."""
     usable = [index for index, words in enumerate(zip(*sides, strict=True)) if all(words)]
     legible = [index for index in usable if all(len(side[index]) in _LEGIBLE for side in sides)]
-    drawn_from = legible if len(legible) >= count else usable
-    generator = random.Random(f"{seed} sentences")
-    return sorted(generator.sample(drawn_from, min(count, len(drawn_from))))
+    drawn_from = legible if len(legible) >= SENTENCES else usable
+    generator = random.Random(f"{SEED} sentences")
+    return sorted(generator.sample(drawn_from, min(SENTENCES, len(drawn_from))))
 
 
-def draw_texts(sentences: Sequence[Words], count: int, seed: int) -> list[Words]:
+def draw_texts(sentences: Sequence[Words], count: int) -> list[Words]:
     """Draw at most ``count`` distinct sentences that are not empty; return them in text order."""
     texts = [words for words in dict.fromkeys(sentences) if words]
     if len(texts) <= count:
         return texts
-    indexes = random.Random(f"{seed} map").sample(range(len(texts)), count)
+    indexes = random.Random(f"{SEED} map").sample(range(len(texts)), count)
     return [texts[index] for index in sorted(indexes)]
 
 

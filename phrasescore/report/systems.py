@@ -314,22 +314,22 @@ def join_names(names: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
-def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown], seed: int) -> Section:
+def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown]) -> Section:
     """Return one figure per breakdown, with bootstrap intervals."""
     blocks = tuple(
-        _group_lines(comparison, breakdown, f"groups-{number}", seed)
+        _group_lines(comparison, breakdown, f"groups-{number}")
         for number, breakdown in enumerate(breakdowns, start=1)
     )
     return Section("groups", "Groups of sentences", _GROUPS_LEAD, blocks)
 
 
-def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str, seed: int) -> Lines:
+def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lines:
     groups = comparison.score_groups(breakdown).groups
     sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
     is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
     if not any(is_shown):
         is_shown = [True] * len(groups)
-    spreads_of_groups = compress(comparison.group_spreads(breakdown, seed), is_shown)
+    spreads_of_groups = compress(comparison.group_spreads(breakdown, SEED), is_shown)
     groups = tuple(compress(groups, is_shown))
     labels = tuple(group.label for group in groups)
     scores = zip(*(group.bleu for group in groups), strict=True)

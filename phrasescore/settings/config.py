@@ -20,7 +20,7 @@ from msgspec import Meta
 from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.settings.kinds import (
-    PRESETS,
+    KINDS,
     Amount,
     Count,
     EncoderDecoderConfig,
@@ -28,11 +28,11 @@ from phrasescore.settings.kinds import (
     Positive,
     ShortlistSize,
     Size,
-    find_kind,
     get_kind,
-    known_kinds,
 )
 from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
+
+_PRESETS = Path(__file__).parent / "presets"
 
 # The settings that may differ when a run is resumed: its length and how often it saves. (With
 # schedule = "linear" the limits also set the learning rate, and so the weights.)
@@ -174,9 +174,9 @@ class Config:
         :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
         """
         kind = values.get("kind", "encoder-decoder")
-        network = find_kind(kind) if isinstance(kind, str) else None
+        network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
-            raise ConfigError(path, "kind", unknown("kind of network", str(kind), known_kinds()))
+            raise ConfigError(path, "kind", unknown("kind of network", str(kind), KINDS))
         tables: dict[str, type[Any]] = {
             "model": network.config,
             "vocabulary": VocabularyConfig,
@@ -190,15 +190,12 @@ class Config:
         return cls(kind, **configs)
 
     @classmethod
-    def preset(cls, name: str, folder: Path = PRESETS) -> "Config":
-        """Return the settings of a preset.
-
-        :param folder: the folder with the kind's presets, by default this package's.
-        """
-        names = _presets_in(folder)
+    def preset(cls, name: str) -> "Config":
+        """Return the settings of a preset."""
+        names = preset_names()
         if name not in names:
             raise ConfigError(f"preset {name}", None, unknown("preset", name, names))
-        text = (folder / f"{name}.toml").read_text("utf-8")
+        text = (_PRESETS / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,15 +230,9 @@ class Config:
 
 
 def preset_names(kind: NetworkKind | None = None) -> list[str]:
-    """Return the sorted names of a kind's presets, or of all presets of this package."""
-    if kind is None:
-        return _presets_in(PRESETS)
-    names = _presets_in(kind.presets)
-    return [name for name in names if Config.preset(name, kind.presets).kind == kind.name]
-
-
-def _presets_in(folder: Path) -> list[str]:
-    return sorted(path.stem for path in folder.glob("*.toml"))
+    """Return the sorted names of a kind's presets, or of all presets."""
+    names = sorted(path.stem for path in _PRESETS.glob("*.toml"))
+    return [name for name in names if kind is None or Config.preset(name).kind == kind.name]
 
 
 def layer_settings(
@@ -268,7 +259,7 @@ def layer_settings(
         config, origin = stored, "--resume"
     else:
         preset = preset or kind.default_preset
-        config, origin = Config.preset(preset, kind.presets), f"--preset {preset}"
+        config, origin = Config.preset(preset), f"--preset {preset}"
     if config.kind != kind.name:
         known = f"; presets of {kind.name}: {', '.join(preset_names(kind))}" if preset else ""
         raise ConfigError(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from phrasescore.arguments import PairedTestName, SideName, StrPath, Tokenizer
+from phrasescore.arguments import MetricName, PairedTestName, SideName, StrPath, Tokenizer
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 SectionName = Literal[
@@ -31,13 +31,12 @@ SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
 class Evaluating(Settings, heading="Metrics and tests"):
     """Settings of `evaluate`, which measures translations."""
 
-    metrics: Sequence[str] = option(
+    metrics: Sequence[MetricName] = option(
         ("bleu", "chrf"),
         "The metric. bleu, chrf, chrf++ and ter are sacrebleu's; multi-bleu is BLEU as the papers "
         "print it, of words separated by spaces; word_accuracy is 1 minus the word error rate; cer "
-        "is the character error rate; 'phrasescore features' lists metrics from other packages.",
+        "is the character error rate.",
         flags="--metric",
-        metavar="NAME",
     )
     scores_commands: Sequence[str] = option(
         (),
@@ -83,33 +82,6 @@ class Evaluating(Settings, heading="Metrics and tests"):
         "word list.",
         metavar="MODEL|VOCAB",
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reporting(Settings, heading="Content of the page"):
-    """Settings for the content of a report."""
-
-    only: Sequence[SectionName] = option(
-        (), "Include only this section of the report. May be repeated."
-    )
-    sentences: int | None = optional(
-        "Number of random sentences for attention and soft parses.", ge=1, shown="5"
-    )
-    lines: Sequence[int] | None = optional(
-        "Show these lines of the source, from 1, instead of random lines.", ge=1
-    )
-    points: int = option(5000, "Number of random phrase pairs in the score plot.", ge=1)
-    map_points: int = option(2000, "Maximum number of words, phrases or sentences in a map.", ge=1)
-    long: int = option(
-        4, "Minimum number of words in source phrases shown in lists and maps.", ge=1
-    )
-    # p(target | source), or for reverse models p(source | target).
-    table_score: int | None = optional(
-        "The number, from 1, of the score in TABLE that estimates the models' probability.",
-        ge=1,
-        shown="3; 1 for a reverse model",
-    )
-    seed: int = option(1, "Seed of all random choices: the same seed gives the same report.", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,22 +1,12 @@
 """The kinds of networks, with the sizes, components and abilities of each.
 
-All code that depends on the kind of a network looks it up here. Installed packages may add kinds
-through an entry point that names a `NetworkKind`::
-
-    [project.entry-points."phrasescore.networks"]
-    bag = "bag_of_words:KIND"
+All code that depends on the kind of a network looks it up here.
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta
-
-from phrasescore.errors import PluginError
-from phrasescore.plugins import find_plugin, find_plugins
-
-PRESETS = Path(__file__).parent / "presets"
 
 # Size of a layer. The limit exceeds any memory, and catches typing errors early.
 Size = Annotated[int, Meta(ge=1, le=1 << 16)]
@@ -162,7 +152,6 @@ class NetworkKind:
     decoder: str | None = None
     feature: str  # in n-best lists, a number from 0 follows it, as in Moses
     preset: str = ""  # the default preset, if it is not NAME-small
-    presets: Path = PRESETS  # the folder with its presets; each is a file NAME.toml
     other_names: tuple[str, ...] = ()  # other names of this kind in papers, in lower case
     reads_source: bool = True  # whether it reads a source. A language model is trained on one text.
     is_aligned: bool = False  # whether it reads the source through a word alignment
@@ -254,30 +243,14 @@ KINDS = {
     )
 }
 
-_loaded: dict[str, NetworkKind] = {}  # kinds from other packages, once loaded
-
-
-def find_kind(name: str) -> NetworkKind | None:
-    """Return the kind of network with this name, or None; an unusable plug-in is an error."""
-    kind = KINDS.get(name) or _loaded.get(name)
-    if kind is None and (plugin := find_plugin("network", name, KINDS)) is not None:
-        kind = plugin.load()
-        if not isinstance(kind, NetworkKind) or kind.name != name:
-            raise PluginError(plugin.title, f"expected a NetworkKind named {name}, found {kind!r}")
-        _loaded[name] = kind
-    return kind
-
 
 def get_kind(name: str) -> NetworkKind:
-    """Return the kind of network with this name; raise a LookupError if there is none."""
-    kind = find_kind(name)
-    if kind is None:
-        raise LookupError(f"unknown kind of network: {name!r}")
-    return kind
+    """Return the kind of network with this name; raise a KeyError if there is none."""
+    return KINDS[name]
 
 
 def kind_names(**properties: bool) -> list[str]:
-    """Return the names of this package's kinds that have the given properties.
+    """Return the names of the kinds that have the given properties.
 
     >>> kind_names(reads_source=False)
     ['cslm']
@@ -287,11 +260,6 @@ def kind_names(**properties: bool) -> list[str]:
         for name, kind in KINDS.items()
         if all(getattr(kind, key) == value for key, value in properties.items())
     ]
-
-
-def known_kinds() -> list[str]:
-    """Return the names of all kinds, including other packages' kinds, for messages."""
-    return [*KINDS, *(plugin.name for plugin in find_plugins("network", KINDS))]
 
 
 def meant_kind(name: str) -> str:

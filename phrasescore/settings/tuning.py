@@ -19,8 +19,8 @@ class TuningMethod(Settings, heading="Tuning"):
     )
     # The weight of each metric; None for BLEU only.
     metrics: Mapping[str, float] | None = optional(
-        f"The metric to maximise: {', '.join(METRICS)}, or a metric of another package, which "
-        "'phrasescore features' lists. Several metrics are combined as a weighted mean.",
+        f"The metric to maximise: {', '.join(METRICS)}. Several metrics are combined "
+        "as a weighted mean.",
         flags="--metric",
         metavar="NAME[=WEIGHT]",
     )
@@ -143,8 +143,8 @@ class Reranking(Settings, heading="Order of the hypotheses"):
         shown="1",
     )
     mbr_metric: str | None = optional(
-        "The metric for --mbr: bleu, chrf, or a metric of another package.",
-        metavar="NAME[:KEY=VALUE,...]",
+        "The metric for --mbr: bleu or chrf.",
+        metavar="NAME",
         shown="bleu",
     )
     as_lists: bool = switch(

@@ -7,25 +7,24 @@ import os
 import platform
 import shutil
 import warnings
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
-from phrasescore.arguments import PRECISIONS
+from phrasescore.arguments import METRICS, PRECISIONS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
-from phrasescore.evaluation.plugin_metric import OURS
 from phrasescore.features import (
     FEATURE_NAMES,
-    FEATURES,
     NOT_OF_PHRASES,
     OF_SHORTLISTS,
     load_feature,
 )
+from phrasescore.features.packages import find_classes
 from phrasescore.io.text_table import text_table
-from phrasescore.plugins import PluginKind, find_plugins
 from phrasescore.version import __version__
-from tuning.settings import METRICS
+from tuning.settings import METRICS as TUNING_METRICS
 
 # A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -182,7 +181,7 @@ _METRICS: dict[str, str] = {
 class ListedName:
     """A feature or a metric, listed under the name that options accept."""
 
-    kind: PluginKind
+    kind: Literal["feature", "metric"]
     name: str
     package: str  # its package, with the version
     used_for: tuple[str, ...] = ()  # for a feature: lists, tables or both; for a metric: its verbs
@@ -216,7 +215,7 @@ class FeatureList:
 
     __repr__ = to_text
 
-    def _table(self, kind: PluginKind, package: str) -> list[str]:
+    def _table(self, kind: str, package: str) -> list[str]:
         listed = [
             each
             for each in self.names
@@ -233,7 +232,7 @@ class FeatureList:
 def list_features() -> FeatureList:
     """Return the features and metrics that options accept by name, and the unusable ones.
 
-    Classes from other packages are imported but not instantiated: whether they meet the contract
+    Features from other packages are imported but not instantiated: whether they meet the contract
     is checked when they are used.
     """
     found = []
@@ -242,29 +241,23 @@ def list_features() -> FeatureList:
         about = _about(load_feature(name))
         needs = "--model" if name in OF_SHORTLISTS else ""
         found.append(ListedName("feature", name, _OUR_PACKAGE, places, about, needs))
-    found += _from_packages("feature", FEATURES, _places)
-    for name in OURS:
-        verbs = ("tune", "evaluate") if name in METRICS else ("evaluate",)
+    found += _from_packages()
+    for name in METRICS:
+        verbs = ("tune", "evaluate") if name in TUNING_METRICS else ("evaluate",)
         found.append(ListedName("metric", name, _OUR_PACKAGE, verbs, _METRICS[name]))
-    found += _from_packages("metric", OURS, lambda _: ("tune", "evaluate", "rerank"))
     return FeatureList(tuple(found))
 
 
-def _places(made: object) -> tuple[str, ...]:
-    reason = getattr(made, "not_of_phrases", None)
-    return ("lists", "tables") if reason is None else ("lists",)
-
-
-def _from_packages(
-    kind: PluginKind, ours: Collection[str], used_for: Callable[[object], tuple[str, ...]]
-) -> Iterator[ListedName]:
-    for plugin in find_plugins(kind, ours):
+def _from_packages() -> Iterator[ListedName]:
+    for each in find_classes():
         try:
-            made = plugin.load()
+            made = each.load()
         except PluginError as error:
-            yield ListedName(kind, plugin.name, plugin.package, problem=error.problem)
+            yield ListedName("feature", each.name, each.package, problem=error.problem)
             continue
-        yield ListedName(kind, plugin.name, plugin.package, used_for(made), _about(made))
+        is_for_tables = getattr(made, "not_of_phrases", None) is None
+        places = ("lists", "tables") if is_for_tables else ("lists",)
+        yield ListedName("feature", each.name, each.package, places, _about(made))
 
 
 def _about(made: object) -> str:

@@ -21,7 +21,6 @@ from phrasescore.evaluation.comparison import (
     shortlists_by_side,
 )
 from phrasescore.evaluation.group_figure import PLOT_FORMATS, draw
-from phrasescore.evaluation.plugin_metric import OURS, find_metric, known_metrics
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
 from phrasescore.features.program_metric import load_programs, score_with_program
@@ -202,13 +201,11 @@ def evaluate(
         may be empty if ``nbest`` is not None.
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
-    :param source: the source sentences, for groups of sentences and metrics that read them.
+    :param source: the source sentences, for groups of sentences and programs.
     :param plot: file for a figure of the groups with 95% intervals: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
-    plugins = {name: find_metric(name) for name in dict.fromkeys(metrics)}
-    check_choice(known_metrics(OURS), metric=[name.partition(":")[0] for name in metrics])
     check_choice(get_args(ReportFormat), format=report_format)
     translated = name_texts("translations", hypotheses)
     # A path may stand for several files.
@@ -238,9 +235,9 @@ def evaluate(
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)
-    reads_source = unknown_to is not None or any(plugins.values()) or bool(programs)
+    reads_source = unknown_to is not None or bool(programs)
     if source is not None and "source" not in by_length and not reads_source:
-        problem = "--by-length source, --by-unknown or a metric that reads it"
+        problem = "--by-length source, --by-unknown or --scores-command"
         raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
         raise ArgumentError("--plot requires --by-length or --by-unknown")
@@ -268,8 +265,8 @@ def evaluate(
             is_split=is_grouped or "multi-bleu" in metrics,
         )
     built = [
-        comparison.build_metric(name, settings.tokenize, plugin)
-        for name, plugin in plugins.items()
+        comparison.build_metric(name, settings.tokenize)
+        for name in dict.fromkeys(metrics)
         if name != "multi-bleu"
     ]
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]

@@ -2,7 +2,6 @@
 
 import logging
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import cast, get_args
 
@@ -14,26 +13,15 @@ from moses_integration.nbest import NbestList, read_every_list, read_nbest
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, check_choice, check_sequences, flag
-from phrasescore.errors import ArgumentError, DataError
-from phrasescore.evaluation.plugin_metric import (
-    CheckedMetric,
-    build_metric,
-    find_metric,
-    known_metrics,
-)
-from phrasescore.evaluation.sentences import read_sentences
-from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.errors import ArgumentError
+from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.tuning import Reranking
-from tuning.choices import expected_gains, expected_scores, posterior
+from tuning.choices import expected_gains, posterior
 from tuning.settings import GainName
 
 _logger = logging.getLogger(__name__)
-
-Words = Sequence[str]
-# Maps a list, its distinct hypotheses and their probabilities to their expected gains.
-Gains = Callable[[NbestList, Sequence[Words], Values], Values]
 
 _DOMINATES = 10  # a score dominates if its deviation is more than this many times the other's
 
@@ -54,7 +42,6 @@ def rerank(
     *,
     weights: WeightsSource | None = None,
     settings: Reranking = Reranking(),
-    source: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> RerankSummary:
     """Order the hypotheses in n-best lists by a new score, and write the best of each list.
@@ -65,14 +52,13 @@ def rerank(
 
     :param weights: order by the weighted sum of the features, with weights from a moses.ini,
         from ``Name= value`` lines, or from a mapping by feature name.
-    :param source: the source sentences, for an ``mbr_metric`` that reads them.
     """
     num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
     if settings.as_lists and (allow_missing or num_sentences is not None):
         raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
-    nbest, output, source = os.fspath(nbest), os.fspath(output), optional_path(source)
-    check_files((nbest, weights_path(weights), source), (output,))
-    score = NewScore(weights, settings, source)
+    nbest, output = os.fspath(nbest), os.fspath(output)
+    check_files((nbest, weights_path(weights)), (output,))
+    score = NewScore(weights, settings)
     lists = read_nbest(nbest)
     if not settings.as_lists:
         cure = "--allow-missing writes an empty line"
@@ -122,12 +108,11 @@ def rerank_lists(
 class NewScore:
     """The score by which hypotheses are ordered."""
 
-    def __init__(
-        self, weights: WeightsSource | None, settings: Reranking, source: str | None = None
-    ) -> None:
-        """Check the settings, and load the weights and the source of an MBR metric."""
+    def __init__(self, weights: WeightsSource | None, settings: Reranking) -> None:
+        """Check the settings, and load the weights."""
         metric, self._scale = settings.mbr_metric or "bleu", settings.mbr_scale or 1.0
-        self._gains = _open_gains(metric, source if settings.mbr else None)
+        check_choice(get_args(GainName), mbr_metric=metric)
+        self._metric = cast("GainName", metric)
         if (weights is None) == (not settings.average):
             problem = "expected either --weights or --average (--mbr can be used with both)"
             raise ArgumentError(problem)
@@ -136,8 +121,6 @@ class NewScore:
         for name in ("mbr_scale", "mbr_metric"):
             if getattr(settings, name) is not None and not settings.mbr:
                 raise ArgumentError(f"{flag(name)} requires --mbr")
-        if source is not None and not settings.mbr:
-            raise ArgumentError("--source requires --mbr")
         self._is_mbr = settings.mbr
         self._score: EvenAverage | WeightedSum
         if weights is None:
@@ -153,7 +136,7 @@ class NewScore:
         scores = self._score(found)
         if not self._is_mbr:
             return scores
-        return _expected_gains(found, scores, self._scale, self._gains)
+        return _expected_gains(found, scores, self._scale, self._metric)
 
     def check_used(self) -> tuple[str, ...]:
         """Warn of unused weights or of very different scales; return the unweighted features."""
@@ -182,35 +165,11 @@ def _warn_of_scales(score: EvenAverage) -> None:
         )
 
 
-def _open_gains(name: str, source: str | None) -> Gains:
-    """Return the function that computes expected gains with a metric; see `Gains`."""
-    plugin = find_metric(name)
-    if source is not None and plugin is None:
-        raise ArgumentError("--source requires an --mbr-metric of another package")
-    if plugin is None:
-        check_choice(known_metrics(get_args(GainName)), mbr_metric=name)
-        return lambda _, words, shares: expected_gains(words, shares, metric=cast("GainName", name))
-    texts = None if source is None else read_sentences(source, is_source=True).words
-
-    def gains(found: NbestList, words: Sequence[Words], shares: Values) -> Values:
-        if texts is not None and found.id >= len(texts):
-            problem = f"id {found.id} is beyond the source {source}, which has {len(texts)} lines"
-            raise DataError(found.path, found.first_line, problem)
-
-        def build(evidence: Sequence[Words]) -> CheckedMetric:
-            sources = None if texts is None else [texts[found.id]] * len(evidence)
-            return build_metric(plugin, [evidence], sources)
-
-        return expected_scores(words, shares, build)
-
-    return gains
-
-
-def _expected_gains(found: NbestList, scores: Values, scale: float, gains_of: Gains) -> Values:
+def _expected_gains(found: NbestList, scores: Values, scale: float, metric: GainName) -> Values:
     """Return the expected metric of each hypothesis; identical hypotheses have equal values."""
     words, which = list(found.distinct().values()), found.numbering[1]
     probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
-    return np.asarray(gains_of(found, words, probabilities)[which])
+    return np.asarray(expected_gains(words, probabilities, metric=metric)[which])
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:

@@ -24,7 +24,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
-from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names, known_kinds, meant_kind
+from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names, meant_kind
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
 from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
@@ -89,9 +89,9 @@ def train(
     aligned = optional_path(alignments)
     reverse, right_to_left = settings.reverse, settings.right_to_left
     compute.check_only("device", "threads")
-    network = find_kind(kind)
+    network = KINDS.get(kind)
     if network is None:
-        problem = unknown("kind of network", meant_kind(kind), known_kinds())
+        problem = unknown("kind of network", meant_kind(kind), KINDS)
         raise ArgumentError(f"KIND: {problem}")
     _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)

@@ -99,8 +99,8 @@ COMMANDS = {
     "show": "show ed",
     "show table": "show {x}/phrase-table.gz",
     "report": "report {x}/phrase-table.gz dev.rescored.gz --model ed --model att "
-    "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr --points 200 "
-    "--map-points 60 -o report",
+    "--source {x}/dev.en --references {x}/dev.fr --translation mbr=mbr.fr "
+    "-o report",
     "experiment": "experiment experiment.toml -o experiment",
 }
 # What each experiment step leaves that tells times or folders; its results are compared.

@@ -55,7 +55,7 @@ COMMANDS = {
     "score": "score train.en train.fr --model lstm -o scores --threads 1 --quiet",
     "evaluate": "evaluate average.fr mbr.fr --references lists.fr --paired bootstrap -o evaluated",
     "perplexity": "perplexity train.fr --model cslm --lm {x}/lm.fr.arpa.gz",
-    "report": "report part.gz --model ed --points 500 --map-points 300 -o report",
+    "report": "report part.gz --model ed -o report",
 }
 
 

@@ -136,10 +136,7 @@ WRITERS = {
         "",
     ),
     "report of a model": (
-        (
-            "report small.gz --model rnn --source dev.en --references dev.fr --map-points 20 "
-            "--points 20 --threads 1 -o disk/out"
-        ),
+        ("report small.gz --model rnn --source dev.en --references dev.fr --threads 1 -o disk/out"),
         "",
     ),
     "experiment": ("experiment baseline.toml -o disk/made", ""),

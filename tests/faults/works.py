@@ -188,7 +188,7 @@ WORKS = {
         _whole(
             "report",
             "report small.gz --model rnn --translation a=dev.fr --source dev.en "
-            "--references dev.fr --map-points 50 --points 50 -o out",
+            "--references dev.fr -o out",
             "out/index.html",
             "out/report.json",
             output="",

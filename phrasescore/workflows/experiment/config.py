@@ -17,7 +17,6 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
-from phrasescore.evaluation.plugin_metric import known_metrics
 from phrasescore.features import ColumnSpec, column_files
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
@@ -176,8 +175,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     engine = replace(engine, search=limits)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     for metric in tuning.metric:
-        name = metric.partition(":")[0].partition("=")[0]
-        whole.table("tuning").check_choice("metric", name, known_metrics(METRICS))
+        whole.table("tuning").check_choice("metric", metric.partition("=")[0], METRICS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
@@ -201,7 +199,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    tuning = replace(tuning, metric=tuple(map(whole.resolve_arguments, tuning.metric)))
     return Experiment(
         path, data, engine, models, features, tuning, rows, file.text, frozenset(absolute)
     )

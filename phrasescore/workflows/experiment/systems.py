@@ -11,17 +11,16 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features import (
     FEATURE_NAMES,
-    FEATURES,
     NOT_OF_PHRASES,
     OF_SHORTLISTS,
     ColumnKind,
     ColumnSpec,
     check_columns,
 )
+from phrasescore.features.packages import find_class
 from phrasescore.foreign import ForeignText
-from phrasescore.plugins import find_plugin
 from phrasescore.settings.config import Config, preset_names
-from phrasescore.settings.kinds import NetworkKind, find_kind, get_kind, kind_names, known_kinds
+from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
@@ -189,9 +188,9 @@ def check_model(
     named = model.kind or _kind(name)
     if named is None:
         raise own.error("kind", "is missing: expected a kind of network")
-    kind = find_kind(named)
+    kind = KINDS.get(named)
     if kind is None:
-        raise own.error("kind", f"{unknown('value', named, sorted(known_kinds()))}, got {named!r}")
+        raise own.error("kind", f"{unknown('value', named, sorted(KINDS))}, got {named!r}")
     if model.preset is not None:
         own.check_choice("preset", model.preset, preset_names(kind))
     config = _preset(model, kind)
@@ -265,13 +264,13 @@ def is_self_normalized(model: ModelPlan) -> bool:
 
 
 def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
-    return Config.preset(model.preset or kind.default_preset, kind.presets)
+    return Config.preset(model.preset or kind.default_preset)
 
 
 def _kind(name: str) -> str | None:
     """Return the kind of network that a model's name stands for, or None."""
-    kind = find_kind(_KINDS_BY_NAME.get(name, name))
-    return None if kind is None else kind.name
+    kind = _KINDS_BY_NAME.get(name, name)
+    return kind if kind in KINDS else None
 
 
 def read_systems(
@@ -347,14 +346,14 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             try:
-                if kind is None and place != "search" and find_plugin("feature", name, FEATURES):
+                if kind is None and place != "search" and find_class(name):
                     check_columns([ColumnSpec("feature", name)], of_phrases=place == "columns")
                     continue
             except PhrasescoreError as error:
                 yield str(error)
                 return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *known_kinds(), *_FEATURES, *files, *features]
+                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *files, *features]
                 yield unknown(f"model or feature {name!r}", name, known)
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")

@@ -21,7 +21,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.report.systems import P_VALUES, Results, TextResults
 from phrasescore.report.tuning import TuneReport, read_tune_report
-from phrasescore.settings.evaluation import Reporting, SectionName
+from phrasescore.settings.evaluation import SectionName
 from phrasescore.workflows.experiment.config import TextSet
 from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Run
@@ -207,10 +207,10 @@ def write_table(
             # Paths may have bytes that are not UTF-8; TOML has no notation for them.
             stream.write(text.encode(errors="replace"))
     if any(row.cells for row in table.rows):
-        settings = Reporting(only=() if is_final else _QUICK_SECTIONS)
+        only = () if is_final else _QUICK_SECTIONS
         # The page names files as the user does here.
         given = os.path.relpath(folder)
-        make_report([], folder / REPORT, experiment=given, settings=settings, command=command)
+        make_report([], folder / REPORT, experiment=given, only=only, command=command)
 
 
 def to_text(table: ExperimentTable) -> str:

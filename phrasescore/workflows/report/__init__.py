@@ -9,23 +9,23 @@ from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 
-from phrasescore.arguments import StrPath, check_extra, check_sequences
+from phrasescore.arguments import StrPath, check_choice, check_extra, check_sequences
 from phrasescore.devices import choose_device
-from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
 from phrasescore.report.blocks import PLOTTED, Fact, Report, Section
 from phrasescore.report.page import check_folder, link_to, write_report
+from phrasescore.report.phrases import LONG
 from phrasescore.report.systems import join_names
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.evaluation import SECTIONS, Reporting, SectionName
+from phrasescore.settings.evaluation import SECTIONS, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
 from phrasescore.workflows.report.inputs import NamedModel, ReportFiles, ReportInputs, read_inputs
 from phrasescore.workflows.report.sections import (
     SECTION_PLANS,
-    SHOWS_SENTENCES,
     missing_inputs,
     read_results,
 )
@@ -65,7 +65,7 @@ def make_report(
     translations: Sequence[tuple[str, StrPath]] = (),
     tuning_report: StrPath | None = None,
     experiment: StrPath | None = None,
-    settings: Reporting = Reporting(),
+    only: Sequence[SectionName] = (),
     compute: Compute = Compute(),
     command: str = "",
     progress: ProgressCallback | None = None,
@@ -73,7 +73,7 @@ def make_report(
     """Make a page with all sections that the inputs allow, and its data as JSON and TSV files.
 
     A section is left out if one of its inputs is missing; the page names the missing command-line
-    option. Equal inputs and seeds give equal bytes except for the date, which the environment
+    option. Equal inputs give equal bytes except for the date, which the environment
     variable ``SOURCE_DATE_EPOCH`` can set, in seconds since 1970.
 
     :param inputs: at most one phrase table, and files with n-best lists. The first hypotheses in
@@ -88,13 +88,13 @@ def make_report(
     :param tuning_report: JSON file written by `phrasescore.tune`.
     :param experiment: folder of an experiment. Its first test text, with the translations by its
         rows, is used if there are neither references nor translations.
+    :param only: the keys of the sections to include; all by default.
     :param command: the command that the page shows at its end.
     """
     check_sequences(inputs=inputs, models=models, references=references)
     compute.check_only("device", "threads")
-    if settings.sentences is not None and settings.lines is not None:
-        raise ArgumentError("--sentences cannot be combined with --lines")
-    if any(SECTION_PLANS[key].is_map for key in settings.only):
+    check_choice(SECTIONS, only=only)
+    if any(SECTION_PLANS[key].is_map for key in only):
         check_extra("report", "report", _EXTRA)
     files = ReportFiles(
         inputs=[os.fspath(path) for path in inputs],
@@ -108,7 +108,7 @@ def make_report(
     choose_device(compute.device)  # reject a missing device before the long computation
     check_folder(os.fspath(folder), files.paths())
     date = _find_date()
-    content = read_inputs(files, settings, compute, progress)
+    content = read_inputs(files, only, compute, progress)
     report, left_out = _make_sections(content, os.fspath(folder))
     report = replace(report, command=command, origin=f"phrasescore {__version__}, {date}")
     page = write_report(report, Path(folder))
@@ -130,9 +130,9 @@ def _find_date() -> str:
 def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tuple[str, str]]]:
     """Return a report with all possible sections, and the reasons why others were left out."""
     _check_kinds(inputs)
-    wanted = inputs.settings.only or SECTIONS
+    wanted = inputs.only or SECTIONS
     missing = {key: missing_inputs(SECTION_PLANS[key], inputs) for key in SECTIONS if key in wanted}
-    for key in missing if inputs.settings.only else ():
+    for key in missing if inputs.only else ():
         _refuse_missing(key, missing[key], inputs)
     sections: list[Section] = []
     left_out: list[tuple[str, str]] = []
@@ -210,33 +210,22 @@ def _describe(model: NamedModel) -> str:
 
 
 def _check_kinds(inputs: ReportInputs) -> None:
-    """Reject inputs that require another kind of model, and lines that do not exist."""
+    """Reject a phrase table without a model that scores phrases."""
     if inputs.table is not None and not inputs.of_kind("scores_phrases"):
-        raise _wrong_kind(f"{inputs.table}: for a phrase table", ("scores_phrases",), inputs)
-    settings, source = inputs.settings, inputs.source
-    if settings.sentences is None and settings.lines is None:
-        return
-    if source is None:
-        raise ArgumentError("--sentences and --lines require --source")
-    if not inputs.of_kind(*SHOWS_SENTENCES):
-        raise _wrong_kind("--sentences and --lines", SHOWS_SENTENCES, inputs)
-    beyond = [line for line in settings.lines or () if line > len(source.texts)]
-    if beyond:
-        problem = f"--lines: expected line numbers from 1 to {len(source.texts):,}"
-        raise DataError(source.path, None, f"{problem}, got {beyond[0]}")
+        raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
     """Reject a requested section if one of its inputs is missing."""
     kind = SECTION_PLANS[key].kind
     if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
-        raise _wrong_kind(key, (kind,), inputs)
+        raise _wrong_kind(key, kind, inputs)
     if names:
         raise ArgumentError(f"{key} needs {join_names(names)}")
 
 
-def _wrong_kind(name: str, properties: Sequence[str], inputs: ReportInputs) -> ModelError:
-    kinds = [kind for wanted in properties for kind in kind_names(**{wanted: True})]
+def _wrong_kind(name: str, wanted: str, inputs: ReportInputs) -> ModelError:
+    kinds = kind_names(**{wanted: True})
     models = [f"{name} ({model.config.kind})" for name, model in inputs.models]
     expected = f"expected a model of the kind {' or '.join(kinds)}"
     return ModelError(f"{name}: {expected}, found {', '.join(models) or 'none'}")
@@ -248,7 +237,7 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
 
     if inputs.table is not None:
         choice = inputs.table_choice
-        long = f"{choice.num_long:,} source phrases of {inputs.settings.long} words or more"
+        long = f"{choice.num_long:,} source phrases of {LONG} words or more"
         yield file("phrase table", inputs.table, f"{choice.num_pairs:,} pairs; {long}")
     for (name, model), path in zip(inputs.models, inputs.files.models, strict=True):
         if not model.config.network.reads_source:
@@ -268,4 +257,3 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
         yield file("tuning report", inputs.files.tuning_report)
     if inputs.files.experiment is not None:
         yield file("experiment", inputs.files.experiment)
-    yield Fact("seed", str(inputs.settings.seed))

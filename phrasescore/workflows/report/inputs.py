@@ -19,7 +19,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.evaluation import Reporting
+from phrasescore.settings.evaluation import SectionName
 from phrasescore.workflows.report.experiment_folder import (
     TABLE,
     ExperimentFolder,
@@ -27,9 +27,9 @@ from phrasescore.workflows.report.experiment_folder import (
 )
 from phrasescore.workflows.text_checks import warn_of_lengths
 
-# 1-based numbers of the table's scores p(target | source) and p(source | target). Moses' order is
+# Indices of the table's scores p(target | source) and p(source | target). Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.
-_DIRECT, _INVERSE = 3, 1
+_DIRECT, _INVERSE = 2, 0
 
 
 class NamedModel(NamedTuple):
@@ -93,7 +93,7 @@ class ReportInputs:
     # The name of the text if its translations come from the experiment; otherwise "".
     text_name: str
     files: ReportFiles
-    settings: Reporting
+    only: Sequence[SectionName]  # the sections that the page includes; empty for all
     compute: Compute
     progress: ProgressCallback | None
 
@@ -111,8 +111,7 @@ class ReportInputs:
 
     def table_column(self, model: NamedModel) -> int:
         """Return the 0-based index of the table score that corresponds to a model's probability."""
-        usual = _INVERSE if model.checkpoint.reverse else _DIRECT
-        return (self.settings.table_score or usual) - 1
+        return _INVERSE if model.checkpoint.reverse else _DIRECT
 
     @cached_property
     def table_choice(self) -> TableChoice:
@@ -122,7 +121,7 @@ class ReportInputs:
         with Meter("report: phrase table", "lines", self.progress, lines_of=self.table) as meter:
             lines = meter.track(read_phrase_table(self.table))
             pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
-            return choose_from_table(pairs, self.settings)
+            return choose_from_table(pairs)
 
     @cached_property
     def comparison(self) -> Comparison:
@@ -131,7 +130,10 @@ class ReportInputs:
 
 
 def read_inputs(
-    files: ReportFiles, settings: Reporting, compute: Compute, progress: ProgressCallback | None
+    files: ReportFiles,
+    only: Sequence[SectionName],
+    compute: Compute,
+    progress: ProgressCallback | None,
 ) -> ReportInputs:
     """Read all inputs except the phrase table, and check that they are consistent."""
     for path in files.texts():
@@ -173,7 +175,7 @@ def read_inputs(
         experiment,
         text_name,
         files,
-        settings,
+        only,
         compute,
         progress,
     )
@@ -220,7 +222,7 @@ def _table_pairs(
     for line in lines:
         if line.num_scores < num_scores:
             expected = f"expected p(target | source) or its reverse as score {num_scores} of a line"
-            found = f"found {line.num_scores} scores (--table-score N says which one it is)"
-            raise DataError(path, line.number, f"{expected}, {found}")
+            problem = f"{expected}, found {line.num_scores} scores"
+            raise DataError(path, line.number, problem)
         scores = line.raw.split(b"|||", 3)[2].split()
         yield TablePair(line.pair, tuple(map(float, scores)), joint_count(line.raw))

@@ -14,19 +14,23 @@ from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
-from phrasescore.report import results, sentences, systems
+from phrasescore.report import SEED, results, sentences, systems
 from phrasescore.report.blocks import Section
 from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
-from phrasescore.report.phrases import SAMPLES, preference_section, sample_section, score_section
+from phrasescore.report.phrases import (
+    LONG,
+    MAP_POINTS,
+    SAMPLES,
+    preference_section,
+    sample_section,
+    score_section,
+)
 from phrasescore.report.sentences import SentencePair, Words
 from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
 
-# Properties of network kinds that can show single sentences.
-SHOWS_SENTENCES = ("aligns_words", "parses_source")
-_SENTENCES = 5  # default number of sentences to show
 _GROUP_WIDTH = 10  # number of sentence lengths per group, for BLEU by length
 
 
@@ -90,7 +94,7 @@ def _make_results(inputs: ReportInputs) -> MadeSection:
 def _make_differences(inputs: ReportInputs) -> MadeSection:
     section = difference_section(inputs.comparison)
     # The results say that systems are equal: only who asks for the section needs to be told.
-    if section.blocks or "differences" not in inputs.settings.only:
+    if section.blocks or "differences" not in inputs.only:
         return MadeSection(section)
     return MadeSection(None, ["all systems have the same matches with the references"])
 
@@ -100,7 +104,7 @@ def _make_groups(inputs: ReportInputs) -> MadeSection:
     breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
     for name, checkpoint in inputs.models[:1]:
         breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
-    return MadeSection(systems.groups_section(comparison, breakdowns, inputs.settings.seed))
+    return MadeSection(systems.groups_section(comparison, breakdowns))
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
@@ -131,16 +135,15 @@ def _make_preferences(inputs: ReportInputs) -> MadeSection:
     if not models:
         problem = "needs a model of p(target | source), but every --model is a reverse model"
         return MadeSection(None, [problem])
-    long = inputs.settings.long
     pairs = [line.pair for source in (*choice.frequent, *choice.rare) for line in source.targets]
     if not pairs:
-        problem = f"the table has no source phrase with {long} words or more and 3 targets or more"
-        return MadeSection(None, [f"{problem} (--long N lists shorter phrases)"])
+        problem = f"the table has no source phrase with {LONG} words or more and 3 targets or more"
+        return MadeSection(None, [problem])
     preferences = {
         model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
     }
     column = inputs.table_column(models[0])
-    return MadeSection(preference_section(choice, preferences, column, long))
+    return MadeSection(preference_section(choice, preferences, column))
 
 
 def _make_samples(inputs: ReportInputs) -> MadeSection:
@@ -173,7 +176,7 @@ def _draw(
 ) -> list[list[sampling.CountedSample]]:
     torch.set_num_threads(usable_threads(inputs.compute.threads))
     generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
-    drawing = sampling.SampleSettings(SAMPLES, seed=inputs.settings.seed)
+    drawing = sampling.SampleSettings(SAMPLES, seed=SEED)
     drawn = sampling.sample_targets(generator, sources, drawing)
     return [
         sampling.count_samples([sample for sample in samples if sample.finished])
@@ -185,28 +188,28 @@ def _make_words(inputs: ReportInputs) -> MadeSection:
     sets = [
         vectors
         for number, model in enumerate(inputs.models, start=1)
-        for vectors in word_vectors(number, *model, inputs.settings.map_points)
+        for vectors in word_vectors(number, *model, MAP_POINTS)
     ]
-    return MadeSection(*map_section("words", sets, inputs.settings.seed))
+    return MadeSection(*map_section("words", sets))
 
 
 def _make_phrases(inputs: ReportInputs) -> MadeSection:
-    seed, models = inputs.settings.seed, inputs.phrase_models()
+    models = inputs.phrase_models()
     if not models:
         problem = "needs a model that reads the source, but every --model is a reverse model"
         return MadeSection(None, [problem])
     phrases = inputs.table_choice.phrases
     if not phrases:
-        problem = f"the table has no source phrase with {inputs.settings.long} words or more"
-        return MadeSection(None, [f"{problem} (--long N maps shorter phrases)"])
+        problem = f"the table has no source phrase with {LONG} words or more"
+        return MadeSection(None, [problem])
     # Shuffle, because the map labels the first points first, and these begin with the same words in
     # a sorted table.
-    phrases = random.Random(seed).sample(phrases, len(phrases))
+    phrases = random.Random(SEED).sample(phrases, len(phrases))
     sets = [
         text_vectors("phrases", name, number, checkpoint, phrases)
         for number, (name, checkpoint) in enumerate(models, start=1)
     ]
-    return MadeSection(*map_section("phrases", sets, seed))
+    return MadeSection(*map_section("phrases", sets))
 
 
 def _make_sentences(inputs: ReportInputs) -> MadeSection:
@@ -217,7 +220,6 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
         for model in inputs.of_kind("has_source_vectors")
         if inputs.table is None or not model.checkpoint.config.network.scores_phrases
     ]
-    settings = inputs.settings
     sets, reasons, notes = [], [], []
     for number, (name, checkpoint) in enumerate(models, start=1):
         side = inputs.source
@@ -226,14 +228,14 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
                 reasons.append(f"{name} reads the target side: needs --references")
                 continue
             side = inputs.references[0]
-        texts = sentences.draw_texts(side.words, settings.map_points, settings.seed)
+        texts = sentences.draw_texts(side.words, MAP_POINTS)
         if not texts:
             reasons.append(f"{side.path}: all sentences are empty")
             continue
         notes += sentences.note_unknown_words(name, checkpoint, texts)
         notes += sentences.note_long_texts(name, checkpoint, texts)
         sets.append(text_vectors("sentences", name, number, checkpoint, texts))
-    section, problems = map_section("sentences", sets, settings.seed)
+    section, problems = map_section("sentences", sets)
     return MadeSection(section, reasons + problems, notes)
 
 
@@ -258,27 +260,16 @@ def _make_parses(inputs: ReportInputs) -> MadeSection:
 
 
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
-    """Return the sentences to show, and the reasons why lines are left out.
+    """Return random sentences to show, and the reason if there are none.
 
     Their translations are taken from the references or from the first system, or are empty.
     """
     assert inputs.source is not None
-    settings, source = inputs.settings, inputs.source.words
+    source = inputs.source.words
     targets = [*inputs.references, *(system.text for system in inputs.systems)]
     sides: list[Sequence[Words]] = [source, *(text.words for text in targets[:1])]
-    reasons = []
-    if settings.lines is None:
-        numbers = sentences.draw_sentences(sides, settings.sentences or _SENTENCES, settings.seed)
-        if not numbers:
-            reasons = ["all sentences or their translations are empty"]
-    else:
-        wanted = list(dict.fromkeys(settings.lines))
-        numbers = [line - 1 for line in wanted if all(side[line - 1] for side in sides)]
-        reasons = [
-            f"line {line:,}: the sentence or its translation is empty"
-            for line in wanted
-            if line - 1 not in numbers
-        ]
+    numbers = sentences.draw_sentences(sides)
+    reasons = [] if numbers else ["all sentences or their translations are empty"]
     target = sides[1] if targets else [()] * len(source)
     return [SentencePair(at + 1, source[at], target[at]) for at in numbers], reasons
 

@@ -13,9 +13,7 @@ from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, w
 from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, some_names
-from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.io.output import optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import MethodRow, ReplicaRow, TuneReport
@@ -55,7 +53,6 @@ def tune(
     features: Sequence[StrPath] = (),
     scores: Sequence[StrPath] = (),
     ifile: StrPath | None = None,
-    source: StrPath | None = None,
     files: ListTuningFiles = ListTuningFiles(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
@@ -75,7 +72,6 @@ def tune(
     :param features: feature files from Moses' extractor, instead of lists and references.
     :param scores: the extractor's files with statistics.
     :param ifile: start weights in the format of Moses' mert.
-    :param source: the source text, for metrics of other packages that read it.
     :param compute: the number of threads.
     :param progress: counts the method's steps: starts, epochs or iterations.
     :raises KeyboardInterrupt: after Ctrl-C.
@@ -114,20 +110,16 @@ def tune(
     outputs = [output, files.moses_ini_out, files.report]
     outputs += [files.features_out, files.scores_out, files.ifile_out]
     inputs = (*lists, *references, *features, *scores, ifile, files.moses_ini, weights_path(start))
-    inputs = (*inputs, source)
     ini = None if files.moses_ini is None else MosesIni.read(os.fspath(files.moses_ini))
     named = () if ini is None else map(str, named_files(ini))
     outcome.check_outputs([*_paths(*inputs), *named], *outputs)
-    if source is not None and not metric_packages(metrics):
-        raise ArgumentError("--source requires --decoder, or a metric of another package")
     optimiser = Optimiser(settings, compute.threads)
     metric: Metric
     if features:
         metric, pool = CorpusBleu(), read_extracted(_paths(*features), _paths(*scores))
     else:
-        metric, words = read_metric(
-            find_references(references), metrics, settings.reference_length, optional_path(source)
-        )
+        paths = find_references(references)
+        metric, words = read_metric(paths, metrics, settings.reference_length)
         reader = ListReader(metric, words)
         pool = reader.read_all(_paths(*lists), allow_missing=settings.allow_missing)
     if ini is not None and files.moses_ini_out is not None:

@@ -17,7 +17,6 @@ from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore import features
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, some_names
-from phrasescore.evaluation.plugin_metric import metric_packages
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.compression import compression_of
 from phrasescore.io.folders import locked
@@ -115,8 +114,7 @@ def tune_with_decoder(
     first = _start_weights(start, ini)
     paths = find_references(references)
     metrics = settings.metric_weights
-    of_metric = source if metric_packages(metrics) else None
-    metric, words = read_metric(paths, metrics, settings.reference_length, of_metric)
+    metric, words = read_metric(paths, metrics, settings.reference_length)
     contents = [path for column in specs for path in features.column_inputs(column)]
     contents += features.column_files(column for column in specs if column.kind == "ctranslate2")
     contents += [] if backoff is None else [backoff]
@@ -167,7 +165,7 @@ def tune_with_decoder(
         "seed": settings.seed,
     }
     names = [column.value for column in specs if column.kind == "feature"]
-    if packages := [*features.feature_packages(names), *metric_packages(metrics)]:
+    if packages := features.feature_packages(names):
         about["packages"] = packages
     reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
     rounds = Rounds(opened, ini, source, work, settings.nbest_size, reader, rescorer, progress)

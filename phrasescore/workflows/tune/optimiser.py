@@ -11,7 +11,6 @@ from moses_integration.list_features import FeatureColumns, read_tuning_lists
 from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.evaluation.plugin_metric import build_metric, find_metric, known_metrics
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.settings.tuning import TuningMethod
@@ -106,27 +105,18 @@ def read_metric(
     paths: Sequence[str],
     metrics: Mapping[str, float],
     reference_length: ReferenceLength,
-    source: str | None = None,
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
-    """Return the metric, and the reference words, indexed by file and sentence.
-
-    :param source: the source text, for metrics of other packages that read it.
-    """
-    plugins = {name: find_metric(name) for name in metrics}
+    """Return the metric, and the reference words, indexed by file and sentence."""
     for name, weight in metrics.items():
-        if (name not in METRICS and plugins[name] is None) or not 0 < weight < float("inf"):
-            known = " or ".join(known_metrics(METRICS))
+        if name not in METRICS or not 0 < weight < float("inf"):
+            known = " or ".join(METRICS)
             raise ArgumentError(f"--metric: expected {known}, and weights above 0")
     references = [read_sentences(path) for path in paths]
-    given = [] if source is None else [read_sentences(source)]
-    check_aligned([*references, *given])
+    check_aligned(references)
     words = [sentences.words for sentences in references]
-    sources = given[0].words if given else None
     chosen: list[ReferenceMetric] = []
-    for name, plugin in plugins.items():
-        if plugin is not None:
-            chosen.append(build_metric(plugin, words, sources))
-        elif name == "bleu":
+    for name in metrics:
+        if name == "bleu":
             chosen.append(Bleu(words, reference_length=reference_length))
         else:
             chosen.append(_METRICS[name](words))

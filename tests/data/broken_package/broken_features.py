@@ -1,11 +1,9 @@
-"""Features and metrics of which each breaks its contract in a way of its own."""
+"""Features of which each breaks its contract in a way of its own."""
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Any
-
-import numpy as np
 
 NOT_A_CLASS = 3
 
@@ -76,37 +74,3 @@ class NotMade:
 
     def __init__(self, path: str) -> None:
         self.path = path
-
-
-class BeyondOne:
-    """A metric in percent."""
-
-    num_stats = 1
-
-    def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        self.references = references
-
-    def statistics(self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]) -> Any:
-        """Return the number of words of each hypothesis."""
-        assert len(hypotheses) == len(segments)
-        return np.array([[len(words)] for words in hypotheses], np.float64).reshape(-1, 1)
-
-    def score(self, sums: Any) -> Any:
-        """Return scores from 0 to 100."""
-        return np.minimum(100.0, sums[..., 0])
-
-
-class Flat(BeyondOne):
-    """A metric with one row of statistics for all hypotheses."""
-
-    def statistics(self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]) -> Any:
-        """Return a row in place of a matrix."""
-        return super().statistics(hypotheses, segments)[:, 0]
-
-
-class NoScore(BeyondOne):
-    """A metric that raises."""
-
-    def score(self, sums: Any) -> Any:
-        """Raise what a division by zero raises."""
-        return sums / (1 // 0)

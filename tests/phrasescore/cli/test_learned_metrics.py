@@ -1,6 +1,5 @@
-"""The program and the package of the how-to page on learned metrics, with a stand-in for COMET."""
+"""The program of the how-to page on learned metrics, with a stand-in for COMET."""
 
-import importlib
 import json
 import re
 import shlex
@@ -11,14 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.testing import check_metric
 from tests.command_line import check_refusal, run, succeeded
-from tests.plugin_site import install
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PAGE = (REPOSITORY / "docs" / "how-to" / "learned-metrics.md").read_text(encoding="utf-8")
 STAND_IN = REPOSITORY / "tests" / "data" / "comet_stand_in" / "comet.py"
-PROGRAM, PACKAGE = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
+(PROGRAM,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
 TEXTS = {
     "test.fr": "la maison est petite .\nun chien dort\nle chat mange une souris\n",
     "test.en": "the house is small .\na dog sleeps\nthe cat eats a mouse\n",
@@ -102,49 +99,3 @@ def test_an_error_of_the_program_is_one_line() -> None:
     result = run("evaluate", "test.out", "--references", "test.fr", "--scores-command", command)
     check_refusal(result, "line 1 of its input, ")
     assert "expected a number, found 'high'" in result.stderr
-
-
-@pytest.fixture
-def _package(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The page's package, installed."""
-    (settings,) = re.findall(r"^```toml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE)
-    site, project = folder / "site", folder / "project"
-    site.mkdir()
-    project.mkdir()
-    (project / "pyproject.toml").write_text(settings)
-    (project / "comet_metric.py").write_text(PACKAGE)
-    install(project, site)
-    shutil.copy(STAND_IN, site)
-    monkeypatch.syspath_prepend(str(site))
-    for name in ("comet", "comet_metric"):
-        monkeypatch.delitem(sys.modules, name, raising=False)
-
-
-@pytest.mark.usefixtures("_package")
-def test_the_package_measures_and_tests() -> None:
-    check_metric(importlib.import_module("comet_metric").Comet)
-    words = typed("evaluate", "comet")
-    found = json.loads(succeeded(run(*words, "--format", "json")).stdout)
-    scores = [system["comet"]["score"] for system in found["systems"]]
-    # Moses' tokens become plain text: "petite." is one word.
-    assert scores == pytest.approx([100 * BASELINE, 100 * SYSTEM])
-
-
-@pytest.mark.usefixtures("_package")
-def test_the_package_tunes_and_reranks() -> None:
-    wrong, right = "un chat dort ||| A= 1 B= 0 ||| 1", "un chien dort ||| A= 0 B= 1 ||| 0"
-    lists = "".join(f"{number} ||| {line}\n" for number in range(2) for line in (wrong, right))
-    for name, text in {
-        "dev.rescored": lists,
-        "dev.fr": "un chien dort\n" * 2,
-        "dev.en": "a dog sleeps\n" * 2,
-        "moses.ini": "[weight]\nA= 1\nB= 0.5\n",
-        "test.rescored": lists,
-        "test.en": "a dog sleeps\n" * 2,
-    }.items():
-        Path(name).write_text(text)
-    result = succeeded(run(*typed("tune", "comet")))
-    assert "comet" in result.stderr
-    words = [word.replace("gpus=1", "gpus=0") for word in typed("rerank", "--mbr")]
-    succeeded(run(*words))
-    assert Path("test.mbr").read_text() == "un chien dort\n" * 2

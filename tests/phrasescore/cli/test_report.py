@@ -57,9 +57,8 @@ def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Fold
     inputs = ["table", "lists", *TEXTS, "--references", "ref", "--translation", "a=b=base"]
     folder.write("b=base", "x\ny\nz\n")
     only = ["--only", "parses", "--only", "scores", "--only", "results"]
-    sizes = ["--points", "7", "--map-points", "8", "--long", "3", "--table-score", "1"]
-    others = ["--lines", "3,1,3", "--seed", "4", "--device", "cpu", "--threads", "1"]
-    result = run(folder, *inputs, *only, *sizes, *others, models="rnn gr", quiet=False)
+    others = ["--device", "cpu", "--threads", "1"]
+    result = run(folder, *inputs, *only, *others, models="rnn gr", quiet=False)
     assert (result.exit_code, result.stdout) == (0, ""), result.output
     last = result.stderr.splitlines()[-1]
     assert last.startswith("phrasescore: report: 3 sections, ")
@@ -68,12 +67,14 @@ def test_all_options_reach_the_report_and_stderr_says_what_was_made(folder: Fold
     assert keys(report) == ["results", "scores", "parses"]
     assert report["command"].startswith("phrasescore")
     told = facts(report)
-    assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 3 words or more"
-    assert (told["translations"], told["seed"]) == ("a: b=base", "4")
+    assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
+    assert told["translations"] == "a: b=base"
     _, scores, parses = report["sections"]
-    assert [found["name"] for found in parses["blocks"]] == ["parse-1-3", "parse-1-1"]
-    assert len(scores["blocks"][0]["x"]) == 7
-    assert scores["blocks"][0]["x_label"] == "ln p of the table (score 1)"
+    assert [found["name"] for found in parses["blocks"]] == [
+        f"parse-1-{number}" for number in (1, 2, 3)
+    ]
+    assert len(scores["blocks"][0]["x"]) == 36
+    assert scores["blocks"][0]["x_label"] == "ln p of the table (score 3)"
 
 
 def test_a_section_that_is_left_out_is_warned_of_and_no_failure(folder: Folder) -> None:
@@ -92,12 +93,6 @@ def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
 
 
 def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
-    for arguments in (["--sentences", "3"], ["--lines", "3"]):
-        message = refused(folder, *TEXTS, *arguments, models="deep")
-        assert message == (
-            "--sentences and --lines: expected a model of the kind attention or transformer or "
-            "grconv, found deep (lstm)"
-        )
     message = refused(folder, *TEXTS, "--only", "alignments", models="deep")
     assert (
         message
@@ -108,8 +103,6 @@ def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     # Before the long work of the others.
     result = run(folder, "--only", "words", "--only", "parses", models="deep", quiet=False)
     assert (result.exit_code, "report: words" in result.stderr) == (2, False)
-    message = refused(folder, "--lines", "3", models="deep", code=2)
-    assert message == "--sentences and --lines require --source"
 
 
 def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) -> None:
@@ -121,14 +114,17 @@ def test_nothing_to_show_is_an_error_that_says_what_is_needed(folder: Folder) ->
     assert message == f"nothing to report ({expected})"
 
 
-def test_a_table_that_lacks_the_score_is_refused_with_the_option(folder: Folder) -> None:
+def test_a_table_that_lacks_the_score_is_refused(folder: Folder) -> None:
     folder.write("table", "a ||| b ||| 0.5 0.5\n")
     message = refused(folder, "table", models="rnn")
     assert message == (
-        "table:1: expected p(target | source) or its reverse as score 3 of a line, found 2 scores "
-        "(--table-score N says which one it is)"
+        "table:1: expected p(target | source) or its reverse as score 3 of a line, found 2 scores"
     )
-    assert run(folder, "table", "--table-score", "2", models="rnn").exit_code == 0
+
+
+def test_a_table_without_long_phrases_lacks_their_sections(folder: Folder) -> None:
+    folder.write("table", "a ||| b ||| 0.5 0.5 0.5 0.5\n")
+    assert run(folder, "table", models="rnn").exit_code == 0
     told = facts(folder.report())
     assert "no source phrase with 4 words or more" in told["left out: preferences"]
     assert "no source phrase with 4 words or more" in told["left out: phrases"]
@@ -177,8 +173,7 @@ def test_a_wrong_input_is_said_in_one_line(folder: Folder, arguments: str, messa
         ("--source -", "a report can only read files, got '-'"),
         ("pipe", "a report can only read files, got 'pipe'"),
         ("--translation base", "expected NAME=FILE, got 'base'"),
-        ("--lines 0", "expected line numbers, from 1, separated by commas, got '0'"),
-        ("--lines 1 --sentences 2", "--sentences cannot be combined with --lines"),
+        ("--lines 1", "--lines is gone: give a --source that has only these lines"),
         ("--model m --model m", "--model: expected different models, got m twice"),
         (
             "--translation a=ref --translation a=base --references ref",
@@ -201,13 +196,6 @@ def test_a_missing_extra_is_named_before_the_work(
     assert message == (
         "report needs packages that are not installed: pip install 'phrasescore[report]'"
     )
-
-
-def test_a_line_that_is_not_there_is_refused_before_the_work(folder: Folder) -> None:
-    arguments = ["--source", "src", "--references", "ref", "--lines", "4"]
-    message = "src: --lines: expected line numbers from 1 to 3, got 4"
-    assert refused(folder, *arguments, models="att") == message
-    assert "report: words" not in run(folder, *arguments, models="att", quiet=False).stderr
 
 
 def test_an_input_is_not_replaced(folder: Folder) -> None:

@@ -2,14 +2,14 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from phrasescore.generation.generator import Generated
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
+from phrasescore.report import phrases
 from phrasescore.report.blocks import Points
 from phrasescore.report.phrases import (
     Reservoir,
@@ -21,7 +21,6 @@ from phrasescore.report.phrases import (
     sample_section,
     score_section,
 )
-from phrasescore.settings.evaluation import Reporting
 from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
 PAIRS = [
@@ -92,7 +91,7 @@ def chosen(frequent: list[SourcePhrase], rare: list[SourcePhrase]) -> TableChoic
 
 def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> None:
     models = {"rnn": NETWORK}
-    section = preference_section(chosen([PHRASE], []), models, column=0, long=4)
+    section = preference_section(chosen([PHRASE], []), models, column=0)
     found = table_of(section, "preferences-frequent")
     assert found.columns == (
         *("source phrase", "times extracted", "targets", "the table prefers", "rnn prefers"),
@@ -100,13 +99,13 @@ def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> Non
     by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
     assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
     assert set(blocks_of(section)) == {"preferences-frequent"}
-    assert preference_section(chosen([], []), {}, column=0, long=4).blocks == ()
+    assert preference_section(chosen([], []), {}, column=0).blocks == ()
 
 
 def test_several_networks_have_columns_of_their_own() -> None:
     unlikely = {each: -10.0 - value for each, value in NETWORK.items()}
     models = {"one": NETWORK, "two": unlikely}
-    found = table_of(preference_section(chosen([], [PHRASE]), models, 0, 4), "preferences-rare")
+    found = table_of(preference_section(chosen([], [PHRASE]), models, 0), "preferences-rare")
     assert found.columns[4:] == ("one prefers", "two prefers")
     # exp(-10) / 0.01 is 0.0045, exp(-10) / 0.02 half of that, exp(-10) / 0.125 0.0004.
     assert found.rows[0][5] == "c (0.005)\ne (0.002)\nd (< 0.001)"
@@ -141,15 +140,6 @@ def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
     assert sample_section(chosen([], []), {}).blocks == ()
 
 
-EVERYTHING = {"points": 100, "map_points": 100, "num_sources": 100}
-
-
-def choose(
-    table: Iterable[TablePair], seed: int = 1, *, num_sources: int, **sizes: Any
-) -> TableChoice:
-    return choose_from_table(table, Reporting(seed=seed, **sizes), num_sources)
-
-
 def line(source: str, target: str, times: float = 1.0) -> TablePair:
     return TablePair(PhrasePair(tuple(source.split()), tuple(target.split())), (0.5,), times)
 
@@ -170,7 +160,7 @@ def test_frequent_sources_are_long_have_three_targets_and_come_by_their_counts()
         *lines("i j k l", 20, 1, 1),
         *lines("m n o p", 1, 1, 15),
     ]
-    choice = choose(table, **EVERYTHING)
+    choice = choose_from_table(table)
     assert sources(choice.frequent) == ["i j k l", "m n o p", "a b c d"]
     assert [phrase.times for phrase in choice.frequent] == [22, 17, 15]
     assert (choice.num_pairs, choice.num_long) == (14, 4)
@@ -184,37 +174,34 @@ def test_of_sources_that_hold_one_another_the_most_frequent_is_shown() -> None:
         *lines("x a b c d e f", 5, 5, 6),
         *lines("xa b c d", 1, 2, 1),  # holds none: its first word is another one
     ]
-    assert sources(choose(table, **EVERYTHING).frequent) == [
+    assert sources(choose_from_table(table).frequent) == [
         "x a b c d e f",
         "xa b c d",
     ]
-    assert sources(choose(table[:6], **EVERYTHING).frequent) == ["a b c d"]
+    assert sources(choose_from_table(table[:6]).frequent) == ["a b c d"]
 
 
 def test_rare_sources_are_those_whose_pairs_were_all_extracted_once() -> None:
     table = [*lines("a b c d", 1, 1, 1), *lines("e f g h", 1, 1, 2), *lines("i j k l", 1, 1)]
-    assert sources(choose(table, **EVERYTHING).rare) == ["a b c d"]
+    assert sources(choose_from_table(table).rare) == ["a b c d"]
 
 
-def test_no_more_than_the_limits_are_chosen_and_a_seed_repeats_the_choice() -> None:
+def test_no_more_than_the_limits_are_chosen_and_the_choice_is_repeated(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     table = [each for number in range(60) for each in lines(f"a{number} b c d", 1, 1, 1)]
-    limits = {"points": 7, "map_points": 5, "num_sources": 3}
-    choice = choose(table, **limits)
+    for name, size in (("POINTS", 7), ("MAP_POINTS", 5), ("SOURCES", 3)):
+        monkeypatch.setattr(phrases, name, size)
+    choice = choose_from_table(table)
     sizes = [len(part) for part in (choice.pairs, choice.phrases, choice.frequent, choice.rare)]
     assert sizes == [7, 5, 3, 3]
-    assert choose(table, **limits) == choice
-    assert choose(table, 2, **limits).pairs != choice.pairs
-
-
-def test_more_of_one_thing_leaves_what_else_is_drawn_as_it_was() -> None:
-    table = [each for number in range(60) for each in lines(f"a{number} b c d", 1, 1, 1)]
-    limits = {"points": 7, "map_points": 5, "num_sources": 3}
-    more = choose(table, **{**limits, "points": 9})
-    assert more.phrases == choose(table, **limits).phrases
+    assert choose_from_table(table) == choice
+    monkeypatch.setattr(phrases, "POINTS", 9)  # more of one thing leaves the others as they were
+    assert choose_from_table(table).phrases == choice.phrases
 
 
 def test_a_table_without_long_phrases_has_pairs_alone() -> None:
-    choice = choose(lines("a b", 5, 5, 5), **EVERYTHING)
+    choice = choose_from_table(lines("a b", 5, 5, 5))
     assert (len(choice.pairs), choice.phrases, choice.frequent, choice.rare) == (3, [], [], [])
 
 

@@ -237,7 +237,7 @@ def test_the_result_is_said_in_a_sentence(found: Results, sentence: str) -> None
 
 def test_groups_have_their_lines() -> None:
     comparison = compare("first", "other")
-    section = groups_section(comparison, [comparison.by_length("reference", 5)], seed=1)
+    section = groups_section(comparison, [comparison.by_length("reference", 5)])
     (lines,) = section.blocks
     assert isinstance(lines, Lines)
     assert [(one.name, one.x) for one in lines.series] == [
@@ -252,7 +252,7 @@ def test_groups_of_few_sentences_are_not_drawn() -> None:
     texts = [*["a b c"] * 10, "a b c d e f g"]
     systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
     comparison = Comparison(systems, [sentences(texts)])
-    section = groups_section(comparison, [comparison.by_length("reference", 5)], seed=1)
+    section = groups_section(comparison, [comparison.by_length("reference", 5)])
     (lines,) = section.blocks
     assert isinstance(lines, Lines)
     assert [(one.name, one.x) for one in lines.series] == [("first", ("1-5",)), ("other", ("1-5",))]

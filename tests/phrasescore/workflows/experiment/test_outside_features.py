@@ -1,4 +1,4 @@
-"""Rows with programs, models of CTranslate2, and features and metrics of other packages."""
+"""Rows with programs, models of CTranslate2, and features of other packages."""
 
 import re
 import sys
@@ -43,23 +43,21 @@ def test_programs_and_models_of_ctranslate2_are_tuned_and_rescored_with(folder: 
     }
 
 
-def test_features_and_metrics_of_other_packages_are_rows_and_metrics(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "site").mkdir()
     install(GOOD, folder / "site")
     monkeypatch.syspath_prepend(str(folder / "site"))
     (folder / "list").write_text("")
     rows = "columns = ['copied_words'], rescore = ['uneven_brackets:list=list,n=2']"
     row = f"systems = ['Baseline', {{name = '+own', {rows}}}]"
-    plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = ['word_f:path=list', 'bleu=0.5']", row)
+    plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = ['chrf', 'bleu=0.5']", row)
     steps = {step.name: step for step in plan.steps}
     words = shown(steps["tune +own seed 1"].words)
-    assert f"--metric word_f:path={folder}/list --metric bleu=0.5" in words
+    assert "--metric chrf --metric bleu=0.5" in words
     assert f"--rescore-feature uneven_brackets:list={folder}/list,n=2" in words
     assert folder / "list" in steps["tune +own seed 1"].inputs
     assert "--feature copied_words" in shown(steps["annotate copied_words"].words)
-    assert "for word_f:path=../list, bleu=0.5, seeds 1" in " ".join(plan.notes)
+    assert "for chrf, bleu=0.5, seeds 1" in " ".join(plan.notes)
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.models.checkpoint import save_checkpoint
-from phrasescore.settings.evaluation import Reporting
 from phrasescore.workflows.report import ReportSummary, make_report
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -68,9 +67,7 @@ class Folder:
     def summary(self, *inputs: str | Path, models: str = "", **options: Any) -> ReportSummary:
         """Make a report with the models of these names; return its summary."""
         paths = [self.model(name) for name in models.split()]
-        names = [name for name in options if hasattr(Reporting(), name)]
-        settings = Reporting(**{name: options.pop(name) for name in names})
-        return make_report(inputs, "out", models=paths, settings=settings, **options)
+        return make_report(inputs, "out", models=paths, **options)
 
     def make(self, *inputs: str | Path, models: str = "", **options: Any) -> dict[str, Any]:
         """Make a report with the models of these names; return report.json."""
