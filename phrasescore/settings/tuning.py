@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
-from phrasescore.settings.scoring import FeedForwardScoring, ProgramScoring
 from tuning.settings import METRICS, MethodName, ReferenceLength
 
 
@@ -72,9 +71,7 @@ class ListTuning(TuningMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundTuning(
-    TuningMethod, FeedForwardScoring, ProgramScoring, heading="Rounds with a decoder"
-):
+class RoundTuning(TuningMethod, heading="Rounds with a decoder"):
     """Settings of `tune_with_decoder`; mert-moses.pl has the alternative option names."""
 
     iterations: int = option(

@@ -4,6 +4,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import pkgutil
 import platform
 import shutil
 import warnings
@@ -15,12 +16,7 @@ from typing import Literal
 from phrasescore.arguments import METRICS, PRECISIONS
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
-from phrasescore.features import (
-    FEATURE_NAMES,
-    NOT_OF_PHRASES,
-    OF_SHORTLISTS,
-    load_feature,
-)
+from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS
 from phrasescore.features.packages import find_classes
 from phrasescore.io.text_table import text_table
 from phrasescore.version import __version__
@@ -236,9 +232,9 @@ def list_features() -> FeatureList:
     is checked when they are used.
     """
     found = []
-    for name in FEATURE_NAMES:
+    for name in sorted(FEATURES):
         places = ("lists",) if name in NOT_OF_PHRASES else ("lists", "tables")
-        about = _about(load_feature(name))
+        about = _about(pkgutil.resolve_name(FEATURES[name]))
         needs = "--model" if name in OF_SHORTLISTS else ""
         found.append(ListedName("feature", name, _OUR_PACKAGE, places, about, needs))
     found += _from_packages()

@@ -10,7 +10,8 @@ from moses_integration.decoder import ALGORITHMS
 from moses_integration.decoder import LIMITS as ALL_LIMITS
 from phrasescore.engines import is_local
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import check_feed_forward, number_names
+from phrasescore.features.columns import number_names
+from phrasescore.features.model import check_feed_forward
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.declaration import option, optional
