@@ -93,5 +93,5 @@ def _column(name: str, value: str) -> Column:
         return parse_column(value)
     if name == _NAMED_SCORES:
         path, _, name = value.rpartition("=")
-        return load_kind("scores")(path, name=name)  # type: ignore[call-arg]
-    return load_kind(name)(value)  # type: ignore[call-arg]
+        return load_kind("scores").of(path, name)
+    return load_kind(name).of(value)

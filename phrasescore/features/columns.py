@@ -16,7 +16,7 @@ import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, ConfigError
@@ -130,6 +130,11 @@ class Column(ABC):
         """Return the name of the kind, which is the name of the field of the argument."""
         return next(each.name for each in fields(cls) if not each.kw_only)
 
+    @classmethod
+    def of(cls, argument: str, name: str | None = None) -> Self:
+        """Return a column without options of its kind."""
+        return cls(argument, name=name)  # type: ignore[misc]
+
     @property
     def argument(self) -> str:
         """The value of the first field: the name of a folder, a file or a feature, or a command."""
@@ -156,7 +161,7 @@ class Column(ABC):
             return [f"--{prefix}{self.kind().replace('_', '-')}", self.argument]
         return [f"--{prefix}column", self.to_toml()]
 
-    def changed(self) -> dict[str, bool | float | str]:
+    def changed(self) -> dict[str, Any]:
         """Return the argument, and the options that differ from their defaults."""
         options = {
             each.name: getattr(self, each.name)
@@ -177,7 +182,7 @@ class Column(ABC):
 
     def resolved(self, table: TomlTable) -> Self:
         """Return a copy in which relative names start in the folder of a TOML file."""
-        return self.with_paths(table.path)
+        return self.with_paths(table.absolute)
 
     def not_of_phrases(self) -> str | None:
         """Return why the column cannot be added to a phrase table, or None if it can."""

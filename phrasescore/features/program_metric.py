@@ -18,10 +18,10 @@ _SACREBLEU_NAMES = ("bleu", "chrf2", "chrf2++", "ter")
 
 def load_programs(settings: Evaluating) -> dict[str, ProgramScore]:
     """Return the programs by their names in the output; they start when they are asked."""
-    commands = settings.scores_commands
+    commands = settings.commands
     names = settings.names or [f"Program{number}" for number in range(len(commands))]
     if names and not commands:
-        raise ArgumentError("--name requires --scores-command")
+        raise ArgumentError("--name requires --command")
     if len(names) != len(commands):
         problem = f"expected one for each of {len(commands)} programs, got {len(names)}"
         raise ArgumentError(f"--name: {problem}")

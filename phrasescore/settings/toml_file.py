@@ -151,7 +151,7 @@ class TomlTable:
         path = os.path.normpath(self._folder / text)
         return path if text and os.path.exists(path) else text
 
-    def path(self, text: str) -> str:
+    def absolute(self, text: str) -> str:
         """Return a path relative to the file's folder as an absolute path."""
         return os.path.normpath(self._folder / text)
 

@@ -225,19 +225,19 @@ def evaluate(
         raise ArgumentError("--references: expected at least one text")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
-    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.scores_commands:
+    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
     if settings.trials is not None and paired is None:
         raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
-    if (is_grouped or settings.scores_commands) and not translated:
-        raise ArgumentError("--by-length, --by-unknown and --scores-command require translations")
+    if (is_grouped or settings.commands) and not translated:
+        raise ArgumentError("--by-length, --by-unknown and --command require translations")
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)
     reads_source = unknown_to is not None or bool(programs)
     if source is not None and "source" not in by_length and not reads_source:
-        problem = "--by-length source, --by-unknown or --scores-command"
+        problem = "--by-length source, --by-unknown or --command"
         raise ArgumentError(f"--source requires {problem}")
     if figure is not None and not is_grouped:
         raise ArgumentError("--plot requires --by-length or --by-unknown")

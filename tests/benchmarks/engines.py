@@ -12,12 +12,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from phrasescore.features import ColumnSpec
+from phrasescore.features.model import Network
+from phrasescore.features.request import ScoringRequest
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.settings.compute import ENGINES, Compute, EngineName
 from phrasescore.settings.config import Config
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import Scorer
+from phrasescore.workflows.scoring.scoring import Scoring
 from tests.benchmarks.material import (
     padded_vocabularies,
     random_checkpoint,
@@ -55,15 +55,15 @@ def measure_engines(options: EngineOptions) -> Report:
 def _speeds(options: EngineOptions, folder: Path) -> list[Row]:
     slices = write_slices(options.table, folder, options.lines, options.slice_lines)
     model = _save_model(folder / "model", options.table, options.config)
-    loader = FeatureLoader(
-        (ColumnSpec("model", model),), (load_checkpoint(model),), of_phrases=True
-    )
+    loader = ScoringRequest((Network(model),), (load_checkpoint(model),), of_phrases=True)
     speeds: dict[str, list[float]] = {name: [] for name in options.engines}
     driver: dict[str, list[float]] = {name: [] for name in options.engines}
     with ExitStack() as stack:
         # Processes first: they are forks of a process that should have no threads.
         scorers = {
-            name: stack.enter_context(Scorer(loader, Compute(engine=name, workers=options.workers)))
+            name: stack.enter_context(
+                Scoring(loader, Compute(engine=name, workers=options.workers))
+            )
             for name in sorted(options.engines, key=["processes", "here", "ray"].index)
         }
         for number, path in enumerate([slices[0], *slices]):

@@ -19,7 +19,7 @@ from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.arguments import PrecisionName
 from phrasescore.devices import GPU_THREADS
 from phrasescore.engines import LoadedWork, ThreadPool
-from phrasescore.features import BLOCK_SIZE
+from phrasescore.features.feature import BLOCK_SIZE
 from phrasescore.features.neural import NeuralScore
 from phrasescore.kernels.phrases import join_blocks
 from phrasescore.kernels.precision import Precision

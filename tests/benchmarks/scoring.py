@@ -19,8 +19,9 @@ import torch
 
 from moses_integration.phrase_table import read_table_blocks
 from phrasescore.arguments import PrecisionName
-from phrasescore.features import ColumnSpec
+from phrasescore.features.model import Network
 from phrasescore.features.neural import NeuralScore
+from phrasescore.features.request import ScoringRequest
 from phrasescore.io.resumable import ResumableOutput
 from phrasescore.kernels.precision import lacks_units
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -29,8 +30,7 @@ from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import EncoderDecoderConfig
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import Scorer
+from phrasescore.workflows.scoring.scoring import Scoring
 from tests.benchmarks import plain_torch
 from tests.benchmarks.machine import torch_threads
 from tests.benchmarks.material import (
@@ -69,9 +69,9 @@ class ScoringOptions:
         return ("float32", *(self.reduced or quick))
 
 
-def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scorer:
-    loader = FeatureLoader((ColumnSpec("model", ""),), device=device, of_phrases=True)
-    return Scorer(loader, Compute(workers=threads), features=[feature])
+def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scoring:
+    loader = ScoringRequest((Network(""),), device=device, of_phrases=True)
+    return Scoring(loader, Compute(workers=threads), features=[feature])
 
 
 @dataclass
@@ -92,7 +92,7 @@ class Measurements:
     pairs: list[float] = field(default_factory=list)
 
 
-def annotate_file(table: Path, output: Path, scorer: Scorer) -> array[float]:
+def annotate_file(table: Path, output: Path, scorer: Scoring) -> array[float]:
     """Add a column to a .gz table and write a .gz table, as ``phrasescore annotate`` does.
 
     :return: the values of the column, in few bytes: memory is measured, too.
@@ -100,7 +100,7 @@ def annotate_file(table: Path, output: Path, scorer: Scorer) -> array[float]:
     kept = array("d")
     with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
         blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, scores in scorer.score(blocks):
+        for block, scores in scorer.score_lines(blocks):
             target.write(block.with_scores([*scores.values]), block.raw, block.num_lines)
             kept.frombytes(scores.values[0].tobytes())
     return kept

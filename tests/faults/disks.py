@@ -35,7 +35,7 @@ WRITERS = {
         "",
     ),
     "rescore command": (
-        "rescore lists.gz --source dev.en --scores-command 'sed -u s/.*/1/' -o disk/out.gz",
+        "rescore lists.gz --source dev.en --command 'sed -u s/.*/1/' -o disk/out.gz",
         "--resume",
     ),
     "rescore processes": (

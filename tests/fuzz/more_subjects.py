@@ -69,11 +69,11 @@ def _lists() -> Iterable[Subject]:
     inputs = tuple(f"marian/{part}" for part in parts)
     foreign = f"{lists} --ctranslate2 marian --target-language fr"
     yield Subject("rescore CTranslate2", foreign, inputs, scored_lists("CT20"))
-    program = f"{lists} --scores-command ./program.sh"
+    program = f"{lists} --command ./program.sh"
     yield Subject("rescore program", program, ("answers",), scored_lists("Program0"), share=0.5)
     program = (
         "evaluate references --references references --source source --format json -o out "
-        "--scores-command ./program.sh"
+        "--command ./program.sh"
     )
     yield Subject("evaluate program", program, ("answers", "source"), finite(), share=0.5)
     for kind in ("joshua", "old", "sparse"):

@@ -145,7 +145,7 @@ class Preparation:
         files = self._wanted.data.feature_files
         if name in files:
             kind = name if name in FILE_FEATURES else "scores"
-            return load_kind(kind)(str(files[name]))  # type: ignore[arg-type]
+            return load_kind(kind).of(str(files[name]))
         return self._wanted.features.get(name) or NamedFeature(name)
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:

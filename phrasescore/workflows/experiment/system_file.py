@@ -61,8 +61,7 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment) -> Iterator[st
     for name in planner.in_lists(row):
         column = planner.column(name)
         yield from ("", "[[rescore]]")
-        for key, value in column.changed().items():
-            shown = value
+        for key, shown in column.changed().items():
             if key in (column.kind(), *column.paths):
-                (shown,) = planner.names.in_words([value], named)
+                (shown,) = planner.names.in_words([shown], named)
             yield f"{key} = {to_toml(shown)}"

@@ -96,12 +96,11 @@ def word_lines(
     lines = []
     for index, (number, pair) in enumerate(zip(numbers, block.pairs(), strict=False)):
         fields = [b"%d" % number]
-        for added in networks:
-            assert added.row is not None
+        for row, added in zip(words, networks, strict=True):
             predicted = pair.source if added.reverse else pair.target
-            values = map(format_value, words[added.row][index].tolist())
-            shown = zip((*predicted, "</s>"), values, strict=True)
-            fields.append(b" ".join(b"%s=%s" % (word.encode(), value) for word, value in shown))
+            values = map(format_value, row[index].tolist())
+            texts = zip((*predicted, "</s>"), values, strict=True)
+            fields.append(b" ".join(b"%s=%s" % (word.encode(), value) for word, value in texts))
         lines.append(b" ||| ".join(fields) + b"\n")
     return lines
 

@@ -152,7 +152,7 @@ class SystemPipeline:
 
     def __call__(self, task: SystemTask) -> SystemOutput:
         """Return the translation of a sentence."""
-        kinds = {column.kind for column in self._system.columns}
+        kinds = {column.kind() for column in self._system.columns}
         if not self._system.search.models and "model" not in kinds:
             return self._translate(task)
         with torch_threads(1):  # torch has the caller's threads afterwards

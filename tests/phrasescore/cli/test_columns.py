@@ -7,7 +7,8 @@ import pytest
 from click.testing import Result
 
 from moses_integration.nbest_lines import parse_features
-from phrasescore.features import BLOCK_SIZE, BlockScores, lexicon
+from phrasescore.features import lexicon
+from phrasescore.features.feature import BLOCK_SIZE, BlockScores
 from phrasescore.features.lexicon import LexicalScore
 from phrasescore.records import PhraseBlock
 from tests.command_line import check_refusal, run, succeeded

@@ -466,9 +466,9 @@ def test_a_figure_overwrites_no_other_file(folder: Folder) -> None:
         (["base", "--plot", "x.png"], "--plot requires"),
         (["base", "--by-length", "reference", "--plot", "x.bmp"], "expected a name in .pdf"),
         (["base", "--seed", "0"], "--seed"),
-        (["--nbest", "n", "--scores-command", "cat"], "require translations"),
-        (["base", "--name", "COMET"], "--name requires --scores-command"),
-        (["base", "--scores-command", "cat", "--name", "chrF2"], "another metric named 'chrF2'"),
+        (["--nbest", "n", "--command", "cat"], "require translations"),
+        (["base", "--name", "COMET"], "--name requires --command"),
+        (["base", "--command", "cat", "--name", "chrF2"], "another metric named 'chrF2'"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(

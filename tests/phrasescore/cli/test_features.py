@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from phrasescore import ColumnSpec, tune_with_decoder
+from phrasescore import tune_with_decoder
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features import feature_packages
+from phrasescore.features.named import NamedFeature
 from phrasescore.records import PhrasePair, Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import RoundTuning
@@ -267,7 +268,7 @@ def test_tuning_in_rounds_is_resumed_with_the_same_versions_too(site: Path) -> N
     def tune() -> None:
         tune_with_decoder(
             *(decode, "source", ["reference"], {"LM0": (1.0,)}, "work"),
-            columns=[ColumnSpec("feature", "copied_words")],
+            columns=[NamedFeature("copied_words")],
             settings=RoundTuning(nbest_size=2, iterations=1),
             compute=Compute(threads=1),
             resume=bool(calls),

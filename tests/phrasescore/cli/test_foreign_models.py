@@ -5,9 +5,10 @@ from pathlib import Path
 import pytest
 
 from moses_integration.nbest_lines import remove_features
-from phrasescore import ColumnSpec, annotate
+from phrasescore import annotate
 from phrasescore.errors import ArgumentError
 from phrasescore.features import foreign
+from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
 from tests.command_line import check_refusal, run, succeeded
@@ -84,7 +85,7 @@ def test_options_that_do_not_go_together_are_refused(arguments: list[str], probl
 
 
 def test_a_table_gets_no_such_column(tiny: TinyTranslator, tiny_table: Path) -> None:
-    column = ColumnSpec("ctranslate2", str(tiny.path))
+    column = CTranslate2Model(str(tiny.path))
     with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
         annotate(tiny_table, [column], "out")
 

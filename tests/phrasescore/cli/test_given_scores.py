@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 import phrasescore
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec
+from phrasescore.features.columns import Column
+from phrasescore.features.given_scores import GivenScores
 from phrasescore.io.text import InputLines
-from phrasescore.workflows.scoring.columns import GivenScores
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
@@ -44,7 +44,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
-    monkeypatch.setattr("phrasescore.workflows.scoring.scorer.BLOCK_SIZE", {"cpu": 50})
+    monkeypatch.setattr("phrasescore.workflows.scoring.scoring.BLOCK_SIZE", {"cpu": 50})
     monkeypatch.chdir(tmp_path)
     return make_table(tmp_path / "table", LINES)
 
@@ -247,10 +247,10 @@ def test_bad_scores_are_one_line_with_their_place_and_leave_no_file(
 
 
 def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
-    scores: list[ColumnSpec | str] = [ColumnSpec("scores", "scores")]
+    scores: list[Column | str] = [GivenScores("scores")]
     with pytest.raises(ArgumentError, match="a name is required for n-best lists"):
         phrasescore.rescore("nbest", "source", scores, "out")
-    named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
+    named: list[Column | str] = [GivenScores("scores", name="QE")]
     with pytest.raises(ArgumentError, match="it cannot be used with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
     with pytest.raises(ArgumentError, match="only for tables and n-best lists"):

@@ -13,7 +13,7 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores
+from phrasescore.features.feature import BlockScores
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import PhraseBlock

@@ -110,7 +110,7 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
     weights = WEIGHTS.replace("Attention0", "Program0").replace("UnknownWords0", "CT20")
     (folder / "weights").write_text(weights)
     succeeded(run("translate", "system.toml", "source", "--workers", "1", "-o", "out"))
-    columns = ("--scores-command", command, "--ctranslate2", "gpt", "--prompt", "{source}=")
+    columns = ("--command", command, "--ctranslate2", "gpt", "--prompt", "{source}=")
     assert (folder / "out").read_bytes() == three_commands(columns=columns)
     for old, new, problem in (
         ("program.py", "no.py", "ended with exit code 2"),

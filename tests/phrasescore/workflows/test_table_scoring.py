@@ -17,19 +17,20 @@ import phrasescore
 from moses_integration.phrase_table import TableBlock
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
-from phrasescore.features import BLOCK_SIZE, BlockScores, ColumnSpec
+from phrasescore.features.feature import BLOCK_SIZE, BlockScores
+from phrasescore.features.lexicon import Lexicon
+from phrasescore.features.named import NamedFeature
 from phrasescore.features.neural import NeuralScore
+from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.workflows import annotate as annotate_module
 from phrasescore.workflows.scoring import scorer
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import Item, Scoring
 from tests.random_tables import make_model, make_table
 
 BLOCK = 64
 LINES = 1000
-UNKNOWN = ColumnSpec("feature", "unknown_words")
+UNKNOWN = NamedFeature("unknown_words")
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +64,7 @@ class DyingScoring(Scoring):
 
     marker: str = ""
 
-    def load(self) -> Callable[[Item], list[BlockScores]]:
+    def load(self) -> Callable[[ScoringItem], list[BlockScores]]:
         compute = super().load()
         blocks = 0
 
@@ -149,9 +150,11 @@ def test_a_run_is_gone_on_with_on_another_engine(
 
 def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "lex").write_text("the la 0.5\n")
-    column = ColumnSpec("lexicon", str(tmp_path / "lex"))
-    loader = FeatureLoader((column,), of_phrases=True)
-    begun = Scoring(loader, tuple(each.fingerprints for each in loader.load()), None).in_folders()
+    column = Lexicon(str(tmp_path / "lex"))
+    loader = ScoringRequest((column,), of_phrases=True)
+    begun = ScoringWork(
+        loader, tuple(each.fingerprints for each in loader.load()), None
+    ).in_folders()
     begun.load()
     (tmp_path / "lex").write_text("the la 0.6\n")
     with pytest.raises(

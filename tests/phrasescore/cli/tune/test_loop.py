@@ -170,11 +170,11 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
         "for line in sys.stdin: print(line.count('w1'), flush=True)\n"
     )
     command = shlex.join([sys.executable, "program.py"])
-    options = ["--rescore-ctranslate2", "seq2seq", "--rescore-scores-command", command]
+    options = ["--rescore-ctranslate2", "seq2seq", "--rescore-command", command]
     result = succeeded(folder.run(*options, "--iterations", "2", "--target-language", "fr"))
     assert {"CT20", "Program0"} <= load_weights("out").lists.keys()
     assert starts.read_text() == "x"  # in both rounds
-    wanted = ["--ctranslate2", "seq2seq", "--scores-command", command, "--target-language", "fr"]
+    wanted = ["--ctranslate2", "seq2seq", "--command", command, "--target-language", "fr"]
     assert f" TEST {shlex.join(wanted)} -o test.rescored" in suggested_commands(result)[0]
     with gzip.open("work/run2.rescored.gz", "rt") as stream:
         for line in stream:
@@ -182,7 +182,7 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
             assert f"Program0= {words.count('w1')}" in features
     # The printed command adds the same values to the decoder's lists.
     arguments = ["work/run2.nbest", "--source", "source", "--ctranslate2", "seq2seq"]
-    arguments += ["--scores-command", command, "--target-language", "fr", "-o", "again.gz"]
+    arguments += ["--command", command, "--target-language", "fr", "-o", "again.gz"]
     succeeded(run("rescore", *arguments))
     texts = [
         gzip.decompress(Path(name).read_bytes()) for name in ("again.gz", "work/run2.rescored.gz")

@@ -29,10 +29,10 @@ def test_programs_and_models_of_ctranslate2_are_tuned_and_rescored_with(folder: 
     command = f"'{sys.executable} {folder}/qe.py --gpus 1'"
     text = "--target-language fr --prompt '{source}\n'"
     words = shown(steps["tune +qe seed 1"].words)
-    assert f"--rescore-scores-command {command} --rescore-feature length_ratio" in words
+    assert f"--rescore-command {command} --rescore-feature length_ratio" in words
     assert f"--rescore-ctranslate2 {folder}/gpt {text}" in words
     words = shown(steps["rescore news +qe seed 1"].words)
-    assert f"--scores-command {command} --feature length_ratio --ctranslate2 {folder}/gpt" in words
+    assert f"--command {command} --feature length_ratio --ctranslate2 {folder}/gpt" in words
     assert text in words
     for name in ("tune +qe seed 1", "rescore news +qe seed 1"):
         assert {folder / "qe.py", folder / "gpt"} <= set(steps[name].inputs)
@@ -73,7 +73,7 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
         ("", "[features.x]", "expected either command or ctranslate2"),
         ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "expected either command or ctr"),
         ("", "[features.x]\ncommand = './no'", "x.toml: [features] x: there is no program './no'"),
-        ("", "[features.x]\ncommand = 'a \"b'", "x.toml: [features] x: --scores-command 'a \"b'"),
+        ("", "[features.x]\ncommand = 'a \"b'", "x.toml: [features] x: --command 'a \"b'"),
         ("", "[features.x]\nctranslate2 = 'nowhere'", "nowhere: cannot open: No such file"),
         ("", "[features.x]\ncomand = 'x'", "did you mean 'command'?"),
         ("", "[features.x]\ntext.promt = 'x'", "did you mean 'prompt'?"),
