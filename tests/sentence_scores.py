@@ -47,7 +47,7 @@ class SentenceScores:
             self._scorer.features[0].prepare()
 
     def close(self) -> None:
-        self._scorer.__exit__()
+        self._scorer.__exit__(None, None, None)
 
     @property
     def work(self) -> Any:

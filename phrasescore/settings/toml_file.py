@@ -191,11 +191,6 @@ class TomlTable:
             return tuple(self._convert(key, item, get_args(kind)[0]) for item in values)
         if kind is Path:
             return Path(os.path.normpath(self._folder / self._convert(key, value, str)))
-        if type(value) is int and _base(kind) is float:
-            # A whole number may be too large for a float.
-            value = float(value) if abs(value) < 1 << 1000 else math.inf
-        if _base(kind) is float and type(value) is float and not math.isfinite(value):
-            raise self.error(key, f"must be finite, got {value!r}")
         try:
             return converted(value, kind)
         except ValueError as error:
@@ -209,6 +204,11 @@ def converted(value: Any, kind: Any) -> Any:
     """
     if type(None) in get_args(kind):
         kind = next(option for option in get_args(kind) if option is not type(None))
+    if type(value) is int and _base(kind) is float:
+        # A whole number may be too large for a float.
+        value = float(value) if abs(value) < 1 << 1000 else math.inf
+    if _base(kind) is float and type(value) is float and not math.isfinite(value):
+        raise ValueError(f"must be finite, got {value!r}")
     try:
         return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:

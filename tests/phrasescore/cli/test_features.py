@@ -13,7 +13,6 @@ from click.testing import Result
 
 from phrasescore import tune_with_decoder
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features import feature_packages
 from phrasescore.features.named import NamedFeature
 from phrasescore.records import PhrasePair, Weights
 from phrasescore.settings.compute import Compute
@@ -125,7 +124,9 @@ def test_a_file_among_the_arguments_is_part_of_the_fingerprint(tmp_path: Path) -
     fingerprints = []
     for text in ("one", "two", "one"):
         (tmp_path / "file").write_text(text)
-        fingerprints += feature_packages(["copied_words:shortest=file"])
+        found = NamedFeature("copied_words:shortest=file").find_class()
+        assert found is not None
+        fingerprints.append(found.fingerprint)
     assert fingerprints[0].startswith("outside-feature 1.0.0 shortest=file ")
     assert fingerprints[0] == fingerprints[2] != fingerprints[1]
 
