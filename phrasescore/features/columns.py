@@ -221,7 +221,10 @@ def read_column(table: TomlTable) -> Column:
 
     :raises ConfigError: if the table has no kind, or a key that the kind lacks, or a wrong value.
     """
-    return _read(table).resolved(table)
+    try:
+        return _read(table).resolved(table)
+    except ArgumentError as error:
+        raise table.error("", str(error)) from error
 
 
 def parse_column(text: str) -> Column:
@@ -235,13 +238,15 @@ def parse_column(text: str) -> Column:
     try:
         values = tomllib.loads(f"column = {inner if inner.startswith('{') else f'{{{inner}}}'}")
         if values.keys() != {"column"}:
-            raise ArgumentError(f"{title}: expected one column")
+            raise ArgumentError("expected one column")
         return _read(TomlTable(title, "", values["column"]))
     except tomllib.TOMLDecodeError as error:
         problem = "expected TOML such as 'model = \"joint\", unnormalized = true'"
         raise ArgumentError(f"{title}: {problem}: {error}") from error
     except ConfigError as error:
         raise ArgumentError(str(error)) from error
+    except ArgumentError as error:
+        raise ArgumentError(f"{title}: {error}") from error
 
 
 def _read(table: TomlTable) -> Column:
@@ -254,10 +259,7 @@ def _read(table: TomlTable) -> Column:
             raise table.error("", unknown(f"kind of column '{key}'", key, KINDS))
         found = f"found {' and '.join(given) or 'none'}"
         raise table.error("", f"expected one of {', '.join(KINDS)}; {found}")
-    try:
-        return table.read(load_kind(kinds[0]))
-    except ArgumentError as error:
-        raise table.error("", str(error)) from error
+    return table.read(load_kind(kinds[0]))
 
 
 def _keys(kind: str) -> set[str]:

@@ -108,10 +108,8 @@ class NamedFeature(Column):
         make: Any = pkgutil.resolve_name(FEATURES[self.feature])
         if self.feature not in OF_SHORTLISTS:
             made: Feature = make()
-            made.rows = (Row(self.feature),)
             return made
         checkpoints = request.checkpoints_of(self.model)
         counts: Feature = make.from_checkpoints(checkpoints)
-        models = [checkpoint.fingerprint for checkpoint in checkpoints]
-        counts.rows = (Row(" ".join([self.feature, *models])),)
+        counts.rows = (Row(" ".join(checkpoint.fingerprint for checkpoint in checkpoints)),)
         return counts

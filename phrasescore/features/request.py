@@ -111,7 +111,8 @@ class ScoringRequest:
                 feature = column.load(request)
                 (row,) = feature.rows
                 if row.highest is None:  # the keys of cached values have the fingerprint alone
-                    feature.rows = (Row(f"{column.kind()} {row.fingerprint}".strip()),)
+                    name = column.argument if column.kind() == "feature" else column.kind()
+                    feature.rows = (Row(f"{name} {row.fingerprint}".strip()),)
                 loaded.append(LoadedFeature(feature, (column,)))
         return loaded
 

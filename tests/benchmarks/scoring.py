@@ -70,8 +70,12 @@ class ScoringOptions:
 
 
 def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scoring:
-    loader = ScoringRequest((Network(""),), device=device, of_phrases=True)
-    return Scoring(loader, Compute(workers=threads), features=[feature])
+    checkpoint = feature._checkpoint
+    request = ScoringRequest((Network(""),), (checkpoint,), device, of_phrases=True)
+    scorer = Scoring(request, Compute(workers=threads))
+    feature.rows = scorer.features[0].rows
+    scorer.features[0] = feature
+    return scorer
 
 
 @dataclass

@@ -47,7 +47,7 @@ feature = "length_ratio"
 [[rescore]]
 lexicon = "f2e"
 [[rescore]]
-scores_command = "./length.sh"
+command = "./length.sh"
 """
 _LISTS = {"CSLM0": 0.1, "Attention0": 0.2, "LengthRatio0": 0.1, "Lexicon0": 0.1, "Program0": 0.1}
 

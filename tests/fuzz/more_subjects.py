@@ -60,14 +60,14 @@ def _lists() -> Iterable[Subject]:
     parts = "config.json", "vocabulary.json", "tokenizer.json"
     prompted = (
         "rescore short.nbest --source short.source -o out --threads 1 --engine here "
-        "--ctranslate2 gpt --prompt {source}="
+        '--column ctranslate2="gpt",prompt="{source}="'
     )
     inputs = tuple(f"gpt/{part}" for part in parts)
     check = scored_lists("CT20", nbest="short.nbest")
     yield Subject("rescore generator", prompted, (*inputs, "short.nbest"), check)
     parts = "config.json", "shared_vocabulary.json", "source.spm", "target.spm"
     inputs = tuple(f"marian/{part}" for part in parts)
-    foreign = f"{lists} --ctranslate2 marian --target-language fr"
+    foreign = f'{lists} --column ctranslate2="marian",target_language="fr"'
     yield Subject("rescore CTranslate2", foreign, inputs, scored_lists("CT20"))
     program = f"{lists} --command ./program.sh"
     yield Subject("rescore program", program, ("answers",), scored_lists("Program0"), share=0.5)

@@ -61,7 +61,7 @@ def _subjects() -> Iterable[Subject]:
     ngrams = f"{_LISTS} --lm lm.arpa.gz --lexicon f2e --reverse-lexicon e2f"
     check = scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0")
     yield Subject("rescore n-grams", ngrams, ("lm.arpa.gz", "f2e", "e2f"), check)
-    backoff = f"{_LISTS} --model cslm --backoff-lm lm.arpa"
+    backoff = f'{_LISTS} --column model="cslm",backoff_lm="lm.arpa"'
     yield Subject("rescore back-off", backoff, ("lm.arpa",), scored_lists("CSLM0"))
     plain = "score source references --model lstm --lm lm.arpa --cache cache -o out --threads 1"
     inputs = ("source", "references", "lm.arpa", "cache")

@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.features.columns import Column
-from phrasescore.features.given_scores import GivenScores
+from phrasescore.features.given_scores import GivenScores, ScoreLines
+from phrasescore.features.model import Network
 from phrasescore.io.text import InputLines
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
@@ -62,8 +63,9 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     model = RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
     write(tmp_path / "a=b.gz", values(LINES))
     write(tmp_path / "other", values(LINES)[::-1])
-    options = ["--scores", "a=b.gz=Marian", "--model", model.path, "--scores", "other=QE0"]
-    result = succeeded(rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out"))
+    network = Network(str(model.path), name="Net", normalize=True).options()
+    options = ["--scores", "a=b.gz=Marian", *network, "--scores", "other=QE0"]
+    result = succeeded(rescore(lists, *options, "-o", "out"))
     found = features(Path("out"))
     assert list(found[0]) == ["LM0", "Marian", "Net", "NetNorm", "QE0"]
     assert [each["Marian"][0] for each in found] == values(LINES)
@@ -86,15 +88,15 @@ def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
 
 
 def stopped(line: int, *arguments: object) -> Result:
-    of = GivenScores.of
+    of = ScoreLines.of
 
-    def interrupted(scores: GivenScores, lines: InputLines) -> NDArray[np.float64]:
+    def interrupted(scores: ScoreLines, lines: InputLines) -> NDArray[np.float64]:
         if lines.before >= line:
             raise KeyboardInterrupt
         return of(scores, lines)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GivenScores, "of", interrupted)
+        patch.setattr(ScoreLines, "of", interrupted)
         return run(*arguments)
 
 

@@ -51,7 +51,8 @@ def reverse() -> RandomModel:
     return RandomModel(Path("back"), ["the"], ["la", "maison"], seed=1, reverse=True)
 
 
-COLUMNS = ["--lm", "lm", "--model", "back", "--feature", "unknown_words@1", "--model", "model"]
+COLUMNS = ["--lm", "lm", "--model", "back", "--model", "model"]
+COLUMNS[4:4] = ["--column", 'feature = "unknown_words", model = "back"']
 COLUMNS += ["--model", "cslm"]
 
 

@@ -152,9 +152,8 @@ def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "lex").write_text("the la 0.5\n")
     column = Lexicon(str(tmp_path / "lex"))
     loader = ScoringRequest((column,), of_phrases=True)
-    begun = ScoringWork(
-        loader, tuple(each.fingerprints for each in loader.load()), None
-    ).in_folders()
+    rows = tuple(each.feature.rows for each in loader.load())
+    begun = ScoringWork(loader, rows, None).in_folders()
     begun.load()
     (tmp_path / "lex").write_text("the la 0.6\n")
     with pytest.raises(
