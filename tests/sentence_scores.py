@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from phrasescore.features.model import Network
 from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.language_models.word_scorer import CslmOptions
+from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock
 from phrasescore.settings.compute import Compute
@@ -36,7 +36,7 @@ class SentenceScores:
         *,
         engine: Compute | None = None,
         cache: ScoreCache | None = None,
-        cslm: CslmOptions = CslmOptions(),
+        cslm: CslmOptions = USUAL,
         **settings: Any,
     ) -> None:
         options = {"unnormalized": not cslm.normalized, "backoff_lm": cslm.backoff}

@@ -25,7 +25,7 @@ from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWor
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.workflows import annotate as annotate_module
-from phrasescore.workflows.scoring import scorer
+from phrasescore.workflows.scoring import scoring
 from tests.random_tables import make_model, make_table
 
 BLOCK = 64
@@ -59,7 +59,7 @@ def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ..
 
 
 @dataclass(frozen=True)
-class DyingScoring(Scoring):
+class DyingScoring(ScoringWork):
     """Ends the worker, once, in the middle of the table."""
 
     marker: str = ""
@@ -68,7 +68,7 @@ class DyingScoring(Scoring):
         compute = super().load()
         blocks = 0
 
-        def score(item: Item) -> list[BlockScores]:
+        def score(item: ScoringItem) -> list[BlockScores]:
             nonlocal blocks
             blocks += 1
             if blocks == 3 and not os.path.exists(self.marker):
@@ -107,7 +107,7 @@ def test_a_worker_that_dies_changes_no_byte(
         pytest.skip("Ray is not installed")
     marker = str(tmp_path / "died")
     dying = functools.partial(DyingScoring, marker=marker)
-    monkeypatch.setattr(scorer, "Scoring", dying)
+    monkeypatch.setattr(scoring, "ScoringWork", dying)
     engine = Compute(engine=name, workers=2)
     done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", compute=engine)
     assert os.path.exists(marker)
