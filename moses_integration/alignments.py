@@ -20,14 +20,19 @@ getSourceWords). In parallel text it is looked up within the whole sentence, inc
 """
 
 import re
-from collections.abc import Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from itertools import chain, pairwise
 from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
 
 Affiliations = tuple[int, ...]
+Numbers = npt.NDArray[np.int32]
+Starts = npt.NDArray[np.int64]
 
 _LINK = rb"[0-9]{1,9}-[0-9]{1,9}"
 _LINKS = re.compile(rb" *(?:%b +)*%b *" % (_LINK, _LINK))
@@ -55,6 +60,24 @@ def check_links(field: bytes, path: str, line: int) -> None:
     if field and _LINKS.fullmatch(field) is None:
         problem = f"expected a word alignment, as '0-0 1-2', found {shorten(field)}"
         raise DataError(path, line, problem)
+
+
+def parse_block(lines: Iterable[bytes], path: str, before: int) -> tuple[Numbers, Starts]:
+    """Return the links in consecutive lines of a file, and where each line's links begin.
+
+    :param before: number of lines in the file before these lines.
+    :return: ``(links, 2)``: a source and a target word, 0-based; ``(lines + 1,)``.
+    :raises DataError: if a line is malformed. Word numbers are not checked.
+    """
+    fields = []
+    for number, line in enumerate(lines, start=before + 1):
+        field = line.removesuffix(b"\r").strip(b" ")
+        check_links(field, path, number)
+        fields.append(field.replace(b"-", b" ").split())
+    links = np.array(list(chain.from_iterable(fields)), "S9").astype(np.int32).reshape(-1, 2)
+    starts = np.zeros(len(fields) + 1, np.int64)
+    np.cumsum([len(field) // 2 for field in fields], out=starts[1:])
+    return links, starts
 
 
 def affiliate(linked: Sequence[Sequence[int]]) -> Affiliations | None:

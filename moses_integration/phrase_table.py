@@ -23,7 +23,6 @@ class PhraseTableLine(NamedTuple):
     raw: bytes  # the whole line without its newline, byte for byte
     pair: PhrasePair
     num_scores: int  # the same in all lines of a table
-    end: bytes  # the newline; empty if the last line of the file has none
 
 
 class TableBlock(NamedTuple):
@@ -105,13 +104,11 @@ class TableBlock(NamedTuple):
         new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast
         data, num_scores = self.data, self.num_scores
         begins, stops = self.begins[:-1].tolist(), (self.begins[1:] - 1).tolist()
-        ends = [b"\n"] * len(stops)
         if data[stops[-1]] != _NEWLINE:
             stops[-1] += 1
-            ends[-1] = b""
-        parts = zip(begins, stops, ends, self.pairs(), strict=True)
-        for number, (begin, stop, end, pair) in enumerate(parts, start=self.before + 1):
-            yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores, end))
+        parts = zip(begins, stops, self.pairs(), strict=True)
+        for number, (begin, stop, pair) in enumerate(parts, start=self.before + 1):
+            yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores))
 
 
 def read_table_blocks(path: str) -> Iterator[TableBlock]:

@@ -6,8 +6,8 @@ import tomllib
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 
+from phrasescore.arguments import language_code
 from phrasescore.errors import ConfigError, shown_path
-from phrasescore.io.languages import language_code
 from phrasescore.io.text import shorten
 
 SETTING = re.compile(r"[ \t]*#[ \t]*phrasescore:(.*)", re.DOTALL)

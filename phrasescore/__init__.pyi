@@ -18,11 +18,10 @@ from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
 from phrasescore.settings.building import Building as Building
+from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
-from phrasescore.settings.estimation import Estimating as Estimating
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Selecting as Selecting
-from phrasescore.settings.experiment import ExperimentStart as ExperimentStart
 from phrasescore.settings.generation import Generating as Generating
 from phrasescore.settings.generation import Segmenting as Segmenting
 from phrasescore.settings.scoring import Rescoring as Rescoring
@@ -32,10 +31,10 @@ from phrasescore.settings.training import NewNetwork as NewNetwork
 from phrasescore.settings.training import Shortlists as Shortlists
 from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
 from phrasescore.settings.tuning import ListTuning as ListTuning
-from phrasescore.settings.tuning import ListTuningFiles as ListTuningFiles
 from phrasescore.settings.tuning import Reranking as Reranking
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
+from phrasescore.settings.tuning import TuningFiles as TuningFiles
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
@@ -43,15 +42,8 @@ from phrasescore.workflows.building.language_model import BuildLmSummary as Buil
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary
 from phrasescore.workflows.building.system import build as build
-from phrasescore.workflows.combine import CombineSummary as CombineSummary
-from phrasescore.workflows.combine import combine as combine
 from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
 from phrasescore.workflows.decode import decode as decode
-from phrasescore.workflows.doctor import Diagnosis as Diagnosis
-from phrasescore.workflows.doctor import FeatureList as FeatureList
-from phrasescore.workflows.doctor import ListedName as ListedName
-from phrasescore.workflows.doctor import doctor as doctor
-from phrasescore.workflows.doctor import list_features as list_features
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
@@ -82,7 +74,6 @@ from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment
 from phrasescore.workflows.select import SelectSummary as SelectSummary
 from phrasescore.workflows.select import select as select
-from phrasescore.workflows.show import TableFigures as TableFigures
 from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune
@@ -97,8 +88,8 @@ from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-from tuning.arrays import tune_arrays as tune_arrays
 from tuning.methods import Tuned as Tuned
+from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

@@ -1,6 +1,7 @@
 """Argument types that several functions share, and checks for their values."""
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
 from numbers import Integral
@@ -81,6 +82,20 @@ def whole_number(**argument: object) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
         raise ArgumentError(f"{name}: expected a whole number from 0, got {value!r}")
     return int(value)
+
+
+def language_code(text: str) -> str | None:
+    """Return the code of a language, such as ``en`` for ``EN`` or ``en-GB``; None if it is none."""
+    found = re.fullmatch("([a-z]{2,3})([-_][a-z0-9]+)*", text.lower())
+    return found[1] if found else None
+
+
+def checked_language(option: str, text: str) -> str:
+    """Return the code of a language that an option has; see `language_code`."""
+    code = language_code(text)
+    if code is None:
+        raise ArgumentError(f"{option}: expected the code of a language, such as en, got {text!r}")
+    return code
 
 
 def check_sequences(**values: object) -> None:

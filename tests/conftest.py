@@ -60,7 +60,7 @@ def pytest_configure() -> None:
 def _pretend(processor: str) -> None:
     """Let torch report the instructions of another processor, as CONTRIBUTING.md describes.
 
-    Only AMX is added, for which we have no code of our own: torch asks the processor itself.
+    AMX may be added, because only torch's code uses it, and torch asks the processor itself.
     """
     if processor == "avx2":  # the programs that tests start read it as well
         os.environ["ATEN_CPU_CAPABILITY"] = "avx2"
@@ -180,16 +180,6 @@ def uninitialized_memory_is_nan() -> Iterator[None]:
     torch.use_deterministic_algorithms(True, warn_only=True)
     yield
     torch.use_deterministic_algorithms(before, warn_only=only_warns)
-
-
-@pytest.fixture(params=["packed", "in blocks"])
-def way_of_words(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Let normalisers have packed words, where this processor may, and blocks, as others have."""
-    from phrasescore.kernels.avx512 import packed_words
-
-    if request.param == "in blocks":
-        monkeypatch.setattr(packed_words, "are_fastest", lambda _: False)
-    return str(request.param)
 
 
 @pytest.fixture(autouse=True)

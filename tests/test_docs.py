@@ -229,8 +229,8 @@ EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
     *("load_model", "train", "annotate", "rescore", "rerank", "tune"),
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
-    *("combine", "make_report", "run_experiment", "export", "score"),
-    *("show", "fine_tune", "doctor", "list_features", "build", "build_lm"),
+    *("make_report", "run_experiment", "export", "score"),
+    *("show", "fine_tune", "build", "build_lm"),
     *("load_system", "translate", "tune_arrays", "read_lists", "rescore_lists", "rerank_lists"),
 }
 

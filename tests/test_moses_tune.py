@@ -9,8 +9,9 @@ import pytest
 from click.testing import Result
 
 from moses_integration.moses_ini import load_weights
-from moses_integration.tuning_files import read_features, read_scores
+from phrasescore.workflows.tune.optimiser import ListReader, read_metric
 from tests.command_line import run, succeeded, tuned_scores
+from tests.extracted_lists import read_extracted
 
 pytestmark = pytest.mark.moses
 
@@ -77,53 +78,18 @@ def test_lists_are_read_as_the_extractor_reads_them(task: Task) -> None:
     scorer = ["--sctype", "BLEU", "--scconfig", "case:true,reflen:closest"]
     files = ["--ffile", "theirs.f", "--scfile", "theirs.s", "-r", "dev.fr", "-n", "nbest"]
     run_tool(task.folder, "extractor", *scorer, *files)
-    out = ["--features-out", task.path("ours.f"), "--scores-out", task.path("ours.s")]
-    inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
-    tune(*inputs, "--moses-ini", task.path("moses.ini"), *out, "-o", task.path("w"))
-    theirs, ours = (read_features(task.path(name)) for name in ("theirs.f", "ours.f"))
+    theirs = read_extracted(task.path("theirs.f"), task.path("theirs.s"))
+    metric, words = read_metric([task.path("dev.fr")], {"bleu": 1.0})
+    ours = ListReader(metric, words).read_all([task.path("nbest")])
     assert ours.labels == theirs.labels
-    scores = read_scores(task.path("theirs.s")), read_scores(task.path("ours.s"))
     # Moses' lists may hold a hypothesis twice, and ours do not: as sets of lines they are equal.
     for segment in range(SENTENCES):
         lines = []
-        for features, statistics in zip((theirs, ours), scores, strict=True):
-            rows = slice(features.starts[segment], features.starts[segment + 1])
-            values = features.values[rows].tolist(), statistics.values[rows].tolist()
+        for pool in (theirs, ours):
+            rows = slice(pool.starts[segment], pool.starts[segment + 1])
+            values = pool.features[rows].tolist(), pool.stats[rows].tolist()
             lines.append({(*one, *other) for one, other in zip(*values, strict=True)})
         assert lines[0] == lines[1]
-
-
-def test_mert_and_kbmira_read_what_is_written(task: Task) -> None:
-    out = ["--features-out", task.path("f"), "--scores-out", task.path("s")]
-    out += ["--ifile-out", task.path("init.opt"), "-o", task.path("dense")]
-    inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
-    result = tune(*inputs, "--moses-ini", task.path("moses.ini"), *out)
-    reached = float(tuned_scores(result).split()[-1])
-    files = ["--ffile", "f", "--scfile", "s"]
-    scorer = ["--sctype", "BLEU", "--scconfig", "case:true"]
-    search = ["--ifile", "init.opt", "-d", "14", "-n", "1", "-r", "1"]
-    found = run_tool(task.folder, "mert", *scorer, *files, *search)
-    # mert starts from the weights given, so it reaches at least what they do.
-    best = re.search(r"Best point: .* => ([0-9.]+)", found)
-    assert best is not None
-    assert 100 * float(best[1]) >= reached - 0.01
-    run_tool(task.folder, "kbmira", *files, "--dense-init", "dense", "-J", "2", "-o", "mira.dense")
-    # It names weights by their place, F0 to F13.
-    assert (task.folder / "mira.dense").read_text().count("\n") == 14
-
-
-def test_weights_of_moses_tools_are_start_weights_and_their_files_are_tuned_on(task: Task) -> None:
-    scorer = ["--sctype", "BLEU", "--scconfig", "case:true,reflen:closest"]
-    files = ["--ffile", "run1.f", "--scfile", "run1.s"]
-    run_tool(task.folder, "extractor", *scorer, *files, "-r", "dev.fr", "-n", "nbest")
-    weights = load_weights(task.path("moses.ini")).lists
-    extracted = ["--features", task.path("run1.f"), "--scores", task.path("run1.s")]
-    start = ["--moses-ini", task.path("moses.ini"), "-o", task.path("from-files")]
-    from_files = tune(*extracted, *start)
-    inputs = [task.path("nbest"), "--references", task.path("dev.fr")]
-    from_lists = tune(*inputs, *start[:-1], task.path("from-lists"))
-    assert tuned_scores(from_files) == tuned_scores(from_lists)
-    assert load_weights(task.path("from-files")).lists.keys() == weights.keys()
 
 
 def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) -> None:

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 
 from phrasescore.records import ConfidenceCurve, ReliabilityRow
 from tuning.methods import load_method
-from tuning.metrics import Metric, Statistics
+from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
-from tuning.pool import Mask, Pool, Vector
+from tuning.pool import Mask, Matrix, Pool, Vector
 from tuning.settings import TuneSettings
 
 FOLDS = 5
@@ -41,24 +41,32 @@ class Calibration(NamedTuple):
 
 
 def calibrate_weights(
-    pool: Pool,
-    metric: Metric,
-    gains: Statistics,
-    weights: Vector,
-    settings: TuneSettings,
-    *,
-    seed: int,
+    pool: Pool, metric: Metric, weights: Vector, settings: TuneSettings, *, seed: int
 ) -> Calibration:
-    """Return the curve for the translations that weights tuned on the pool select.
-
-    :param gains: for each hypothesis, such as sentence BLEU.
-    """
+    """Return the curve for the translations that weights tuned on the pool select."""
+    gains = sentence_scores(metric, pool.stats)
     scores = held_out_scores(pool, metric, weights, settings, seed=seed)
     curve, rows = calibrate(scores, gains, pool.starts, pool.highest(scores))
     mean = sum(row.sentences * row.confidence for row in rows) / pool.num_segments
     scores = pool.model_scores(weights)
     margins = _margins(scores, pool.starts, pool.highest(scores), curve.scale)
     return Calibration(_with_mean(curve, margins, mean), rows)
+
+
+def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
+    """Return a smoothed score for each hypothesis: (hypotheses,).
+
+    For BLEU, 1 is added to the matches and the number of n-grams of all orders, and to the length
+    of the reference but not of the hypothesis, as in Moses' ``pro -b`` (Nakov et al., 2012,
+    Optimizing for Sentence-Level BLEU+1 Yields Short Translations, section 4). For other metrics, 1
+    is added to all statistics.
+    """
+    if not isinstance(metric, CorpusBleu):
+        return np.asarray(metric.score(stats + 1.0))
+    with np.errstate(divide="ignore"):
+        brevity = np.minimum(0.0, 1.0 - (stats[..., REFERENCE_LENGTH] + 1) / stats[..., LENGTH])
+    ratios = (stats[..., MATCHES] + 1) / (stats[..., TOTALS] + 1)
+    return np.asarray(np.exp(np.log(ratios).mean(axis=-1) + brevity))
 
 
 def held_out_scores(
@@ -166,8 +174,6 @@ def _fit(
     # scipy.optimize, which translation does not need, is slow to import.
     from scipy.optimize import minimize
 
-    from tuning.pro import logistic_loss
-
     best, found = np.inf, (0, ConfidenceCurve(float(scales[0])))
     for place, logits in enumerate(margins):
         rows = used & np.isfinite(logits)
@@ -184,3 +190,14 @@ def _fit(
             best = fitted.fun
             found = place, ConfidenceCurve(float(scales[place]), slope / unit, offset)
     return found
+
+
+def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[float, Vector]:
+    """Return the loss and its gradient with respect to the weights.
+
+    The loss is the sum of log(1 + exp(-difference @ weights)) + prior / 2 * weights squared.
+    """
+    margins = differences @ weights
+    value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
+    wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)) without overflow
+    return float(value), prior * weights - wrong @ differences

@@ -73,26 +73,17 @@ def metric_along(
     return Profile(np.append(begins[new], edges[-1]), scores[new])
 
 
-def best_step(profile: Profile, *, neighbours: int = 0) -> LineStep:
+def best_step(profile: Profile) -> LineStep:
     """Return the step to the middle of the best interval, or 0 if no interval is wide enough.
 
     Ties are resolved in favour of the widest interval, then the one nearest to 0, then the one with
-    the smallest steps. Intervals narrower than MIN_WIDTH are ignored, also as neighbours.
-
-    :param neighbours: number of intervals on each side for smoothing. The value of an interval is
-        the worst metric in this window (Cer et al., 2008, Regularization and Search for Minimum
-        Error Rate Training, section 3.2, "max-min").
+    the smallest steps. Intervals narrower than MIN_WIDTH are ignored.
     """
     edges, scores = profile
     here = int(np.searchsorted(edges[1:-1], 0.0, side="right"))
     wide = np.flatnonzero(np.diff(edges) >= MIN_WIDTH)
     if not len(wide):
         return LineStep(0.0, float(scores[here]), 0.0)
-    values, worst = scores.copy(), scores[wide]
-    for shift in range(1, min(neighbours, len(wide) - 1) + 1):
-        worst[shift:] = np.minimum(worst[shift:], scores[wide][:-shift])
-        worst[:-shift] = np.minimum(worst[:-shift], scores[wide][shift:])
-    values[wide] = worst
     lows, highs = edges[wide], edges[wide + 1]
     middles = (lows + highs) / 2
     if wide[0] == 0:
@@ -101,9 +92,9 @@ def best_step(profile: Profile, *, neighbours: int = 0) -> LineStep:
         middles[-1] = min(middles[-1], lows[-1] + REACH)
     if len(scores) == 1:
         middles[0] = 0.0
-    chosen = np.lexsort((middles, np.abs(middles), lows - highs, -values[wide]))[0]
+    chosen = np.lexsort((middles, np.abs(middles), lows - highs, -scores[wide]))[0]
     best = wide[chosen]
-    return LineStep(float(middles[chosen]), float(scores[best]), float(values[best] - values[here]))
+    return LineStep(float(middles[chosen]), float(scores[best]), float(scores[best] - scores[here]))
 
 
 _KERNEL = kept_njit()

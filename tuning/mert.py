@@ -230,7 +230,7 @@ class _MertSearch:
         direction = direction / size
         slopes, pool = self._scores(direction), self._pool
         profile = metric_along(slopes, walk.scores, pool.stats, pool.starts, self._metric, LIMIT)
-        step = best_step(profile, neighbours=self._settings.neighbours)
+        step = best_step(profile)
         walk.searches += 1
         if step.gain > _RISE:
             weights = walk.weights + step.step * direction

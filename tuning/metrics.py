@@ -1,7 +1,6 @@
 """The metrics BLEU and chrF, as functions of statistics that are summed over a corpus.
 
-Statistics are integers stored as float64, so that sums are exact in any order. Only an average
-reference length may be fractional.
+Statistics are integers stored as float64, so that sums are exact in any order.
 """
 
 import math
@@ -20,7 +19,6 @@ from tuning.ngrams import (
     find_sorted,
     sentence_lengths,
 )
-from tuning.settings import ReferenceLength
 
 Statistics = NDArray[np.float64]
 
@@ -32,13 +30,13 @@ LENGTH = MAX_ORDER
 REFERENCE_LENGTH = 2 * MAX_ORDER
 
 # sacrebleu's CHRF.CHAR_ORDER and CHRF.BETA.
-CHARACTER_ORDER = 6
+_CHARACTER_ORDER = 6
 _BETA = 2
 # chrF's statistics, each for n = 1 to 6 characters: the number of n-grams in the hypothesis, the
 # number of n-grams in the reference, and the clipped matches.
-_CHRF_HYPOTHESIS = slice(0, CHARACTER_ORDER)
-_CHRF_REFERENCE = slice(CHARACTER_ORDER, 2 * CHARACTER_ORDER)
-_CHRF_MATCHES = slice(2 * CHARACTER_ORDER, 3 * CHARACTER_ORDER)
+_CHRF_HYPOTHESIS = slice(0, _CHARACTER_ORDER)
+_CHRF_REFERENCE = slice(_CHARACTER_ORDER, 2 * _CHARACTER_ORDER)
+_CHRF_MATCHES = slice(2 * _CHARACTER_ORDER, 3 * _CHARACTER_ORDER)
 _SLICE = 10_000  # number of hypotheses whose n-grams chrF counts at a time, to limit memory
 
 
@@ -114,17 +112,14 @@ class CorpusBleu:
 class Bleu(CorpusBleu):
     """BLEU against references, as a `ReferenceMetric`.
 
+    The reference length is the closest one, as in multi-bleu.perl and sacrebleu; if two are equally
+    close, the shorter one.
+
     :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
-    def __init__(
-        self,
-        references: Sequence[Sequence[Sequence[str]]],
-        *,
-        reference_length: ReferenceLength = "closest",
-    ) -> None:
+    def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
         self.num_segments = count_segments(references)
-        self._reference_length = reference_length
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
         self._index = NgramIndex([words for segments in references for words in segments])
@@ -157,10 +152,6 @@ class Bleu(CorpusBleu):
 
     def _reference_lengths(self, lengths: Integers, owners: Integers) -> Statistics:
         choices = self._lengths[owners]  # (hypotheses, references), each row sorted
-        if self._reference_length == "average":
-            return np.asarray(choices.mean(axis=1))
-        if self._reference_length == "shortest":
-            return choices[:, 0]
         closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
         return np.asarray(choices[np.arange(len(owners)), closest])
 
@@ -182,7 +173,7 @@ def sentence_bleu(statistics: Statistics, *, rewards_length: bool = False) -> St
     """Return smoothed sentence BLEU, 0 to 1, from each hypothesis's statistics.
 
     For n > 1, one is added to the matches and to the number of n-grams (Lin and Och, 2004, ORANGE),
-    as in Moses' minimum-Bayes-risk decoding (moses/mbr.cpp). Without a matching word, BLEU is 0.
+    as in moses/mbr.cpp. Without a matching word, BLEU is 0.
 
     :param rewards_length: do not limit the brevity penalty exp(1 - reference / words) to 1, so that
         it and the result may exceed 1 for hypotheses longer than the reference. Otherwise, training
@@ -252,12 +243,12 @@ class Chrf:
     """
 
     name = "chrF2"
-    num_stats = 3 * CHARACTER_ORDER
+    num_stats = 3 * _CHARACTER_ORDER
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
         self.num_segments = count_segments(references)
         texts = [characters(words) for segments in references for words in segments]
-        self._index = NgramIndex(texts, max_order=CHARACTER_ORDER)
+        self._index = NgramIndex(texts, max_order=_CHARACTER_ORDER)
         self._lengths = sentence_lengths(texts).reshape(len(references), self.num_segments)
         # For each order, sorted keys (reference and n-gram in one number), and their counts.
         self._counts = []
@@ -286,7 +277,7 @@ class Chrf:
     def _by_reference(self, texts: Sequence[str], owners: Integers) -> Iterator[Statistics]:
         sizes = self._index.sizes
         ngram_counts = [*map(count_ngrams, self._index.find(texts), sizes)]
-        orders = np.arange(CHARACTER_ORDER)
+        orders = np.arange(_CHARACTER_ORDER)
         lengths = sentence_lengths(texts)[:, None]
         for number, reference_lengths in enumerate(self._lengths):
             statistics = np.zeros((len(texts), self.num_stats))
@@ -311,14 +302,7 @@ def chrf(sums: Statistics) -> Statistics:
     with np.errstate(divide="ignore", invalid="ignore"):
         precision = np.where(effective, matches / hypothesis, 0.0).sum(axis=-1) / orders
         recall = np.where(effective, matches / reference, 0.0).sum(axis=-1) / orders
-    return f_score(precision, recall)
-
-
-def f_score(precision: Statistics, recall: Statistics) -> Statistics:
-    """Return the F-score with recall twice as important as precision; 0 if both are 0."""
-    factor = _BETA**2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        scores = (1 + factor) * precision * recall / (factor * precision + recall)
+        scores = (1 + _BETA**2) * precision * recall / (_BETA**2 * precision + recall)
     return np.where(precision + recall > 0, scores, 0.0)
 
 

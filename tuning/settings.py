@@ -6,19 +6,15 @@ from typing import Literal, get_args
 from phrasescore.records import FeatureLabel
 
 # name -> module:function, a `tuning.methods.Search`. Modules are imported lazily.
-MethodName = Literal["mert", "mira", "pro", "xbleu"]
+MethodName = Literal["mert", "mira", "xbleu"]
 METHODS: dict[str, str] = {
     "mert": "tuning.mert:search_mert",
     "mira": "tuning.mira:search_mira",
-    "pro": "tuning.pro:search_pro",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-GainName = Literal["bleu", "chrf"]  # of minimum Bayes risk
 # Tuning maximises a weighted mean of metrics.
 MetricName = Literal["bleu", "chrf", "word_accuracy", "cer"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
-# The reference length for BLEU with several references; if two are equally close, the shorter one.
-ReferenceLength = Literal["closest", "shortest", "average"]
 
 
 @dataclass(frozen=True)
@@ -32,8 +28,6 @@ class TuneSettings:
     # more often for small pools, and until they bring no improvement.
     near_starts: int = 6
     directions: int = 20  # mert: random directions from the best weights in the last rounds
-    # mert: number of intervals on each side for smoothing the metric (Cer et al., 2008); 0 or more.
-    neighbours: int = 0
     rounds: int = 100  # mert: limit of rounds for a start that does not converge; 1 or more
     # xbleu: the penalty for a squared distance of 1 from the start, in units of the metric (0 to
     # 1). Weights are in units of the features' standard deviations. 0 or more.
@@ -44,8 +38,3 @@ class TuneSettings:
     # mira: the maximum factor for a feature difference in an update; above 0. Features are in units
     # of their standard deviations (kbmira -C, which does not scale features).
     step_limit: float = 0.1
-    # pro: number of pairs to draw in each segment, number of pairs to learn from, and minimum
-    # difference between their sentence scores (Hopkins and May, 2011, section 3).
-    candidates: int = 5000
-    pairs: int = 50
-    least_difference: float = 0.05

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from moses_integration.building.links import Numbers, Starts, parse_block
+from moses_integration.alignments import Numbers, Starts, parse_block
 from phrasescore.errors import DataError, shown_path
 from phrasescore.io.corpora import FIELD_SEPARATOR, read_parallel_text
 from phrasescore.io.output import writing

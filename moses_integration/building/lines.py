@@ -10,6 +10,7 @@ from moses_integration.building.pairs import score_words
 from moses_integration.building.rows import KERNEL, get_word, has_link
 
 _SPACE, _BAR, _MINUS, _ZERO, _NEWLINE = 32, 124, 45, 48, 10
+_SMOOTHING = 0.5  # is added to the count of each orientation, as by train-model.perl
 
 
 @KERNEL
@@ -58,7 +59,7 @@ def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_c
 
 
 @KERNEL
-def write_reordering(rows, pairs, layout, texts, model, smoothing):  # type: ignore[no-untyped-def]
+def write_reordering(rows, pairs, layout, texts, model):  # type: ignore[no-untyped-def]
     """Return the lines of a reordering table as bytes.
 
     :param model: the number of classes, and whether the previous and the next phrase count.
@@ -80,7 +81,7 @@ def write_reordering(rows, pairs, layout, texts, model, smoothing):  # type: ign
             counts = orientations[pair, side]
             total = 0.0
             for number in range(classes):
-                scores[number] = counts[number] + smoothing
+                scores[number] = counts[number] + _SMOOTHING
                 if classes == 3 and number == 2:
                     scores[number] += counts[3] + counts[4]
                 total += scores[number]

@@ -5,7 +5,7 @@ from itertools import islice, pairwise
 
 import numpy as np
 
-from moses_integration.building.links import parse_block
+from moses_integration.alignments import parse_block
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.io.corpora import read_together
 from phrasescore.io.kernel_cache import kept_njit

@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, TypeVar
@@ -31,17 +30,6 @@ MAX_LENGTH = 20  # words per phrase
 OnStep = Callable[[str, int, int | None], object]
 
 
-@dataclass(frozen=True)
-class BuiltTables:
-    """The files that `build_tables` has written, and their size."""
-
-    lexicon: tuple[str, str]  # lex.f2e and lex.e2f
-    phrase_table: str
-    reordering_table: str  # empty without a reordering model
-    sentences: int
-    pairs: int  # distinct
-
-
 def build_tables(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
@@ -51,13 +39,12 @@ def build_tables(
     work: Path,
     max_phrase_length: int = 7,
     reordering: str | None = "wbe-msd-bidirectional-fe",
-    smoothing: float = 0.5,
     min_count: int = 1,
     workers: int = 1,
     block_words: int = 120_000,
     on_step: OnStep = lambda step, done, total: None,  # noqa: ARG005
-) -> BuiltTables:
-    """Write the tables of a phrase-based system to a folder, under Moses' names.
+) -> int:
+    """Write the tables of a phrase-based system to a folder; return the number of phrase pairs.
 
     Moses' train-model.perl writes equal files in its steps 4 to 7, but it does not sort the lines
     of ``lex.f2e`` and ``lex.e2f``. The files appear together at the end, or not at all. They do not
@@ -69,7 +56,6 @@ def build_tables(
     :param max_phrase_length: the longest phrase, in words of either side.
     :param reordering: the kind of reordering model: ``wbe``, ``phrase`` or ``hier``; ``msd`` or
         ``mslr``; ``bidirectional``, ``backward`` or ``forward``; ``fe``. None for no table.
-    :param smoothing: the count that is added to the count of each orientation.
     :param min_count: the phrase table leaves out rarer pairs, as with ``score --MinCount``.
     :param workers: number of threads.
     :param block_words: number of words, of both sides together, whose phrase pairs are sorted in
@@ -104,14 +90,14 @@ def build_tables(
             outputs[0].write(forward + b"\n")
             outputs[1].write(backward + b"\n")
         builder.count_targets()
-        num_pairs = builder.write(lexicon, smoothing, min_count, outputs[2:])
+        num_pairs = builder.write(lexicon, min_count, outputs[2:])
         if num_pairs == 0:
             raise PhrasescoreError(
                 f"found no phrase pair of at most {max_phrase_length} words that occurs "
                 f"{min_count} times or more: is the text too small for a word "
                 "alignment, or --min-count too large?"
             )
-    return BuiltTables((paths[0], paths[1]), paths[2], [*paths, ""][3], corpus.sentences, num_pairs)
+    return num_pairs
 
 
 class _StepReports:
@@ -202,9 +188,7 @@ class _Builder:
                 advance(len(rows))
         self._targets.remove()
 
-    def write(
-        self, lexicon: WordTables, smoothing: float, min_count: int, outputs: Sequence[BinaryIO]
-    ) -> int:
+    def write(self, lexicon: WordTables, min_count: int, outputs: Sequence[BinaryIO]) -> int:
         """Write the phrase table and the reordering table; return the number of pairs."""
         corpus, layout, model = self._corpus, self._layout, self._model
         columns = layout.target.columns
@@ -228,7 +212,7 @@ class _Builder:
             )
             orders = None
             if len(outputs) > 1:
-                orders = write_reordering(rows, pairs, packing, texts, sides, smoothing)
+                orders = write_reordering(rows, pairs, packing, texts, sides)
             return len(rows), int((pairs[2] >= min_count).sum()), table, orders
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)

@@ -46,10 +46,9 @@ VERBS = {
     for module, verbs in {
         "build": ("build", "build-lm"),
         "experiment": ("experiment", "init"),
-        "inspection": ("doctor", "features", "show"),
-        "lists": ("combine", "rerank"),
+        "lists": ("rerank",),
         "networks": ("export", "train"),
-        "report": ("report",),
+        "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
         "texts": ("evaluate", "perplexity", "select"),
         "translate": ("decode", "generate", "segment", "serve", "translate"),
@@ -60,10 +59,10 @@ VERBS = {
 _SECTIONS = {  # of the help
     "Whole systems": ("build", "init", "experiment", "translate", "serve"),
     "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
-    "Phrase tables and n-best lists": ("annotate", "rescore", "combine", "rerank"),
+    "Phrase tables and n-best lists": ("annotate", "rescore", "rerank"),
     "Decoding and tuning": ("decode", "tune"),
     "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
-    "Looking inside": ("report", "show", "features", "doctor"),
+    "Looking inside": ("report", "show"),
 }
 
 

@@ -9,9 +9,8 @@ from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count
-from phrasescore.settings.building import Building
+from phrasescore.settings.building import Building, Estimating
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.estimation import Estimating
 
 _logger = logging.getLogger(__name__)
 

@@ -10,7 +10,6 @@ from phrasescore.cli import next_step, options
 from phrasescore.cli.messages import print_text, say
 from phrasescore.cli.options import heading
 from phrasescore.progress import format_duration
-from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.signals import EndedBySignal
 
 _text = partial(options.file, nargs=2, required=True)
@@ -28,11 +27,6 @@ _text = partial(options.file, nargs=2, required=True)
     required=True,
 )
 @heading("Long runs")
-@options.flag(
-    "--resume",
-    "Continue a run that was stopped; the same command without it does the same.",
-    expose_value=False,
-)
 @options.flag("--dry-run", "List the steps, and show which are done.")
 @options.option(
     "--step",
@@ -89,7 +83,18 @@ def experiment(
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
 @_text("--dev", "The text for tuning; REF may stand for REF0, REF1, ...", "SOURCE REF")
 @_text("--test tests", "A text to measure on. May be repeated.", "SOURCE REF", multiple=True)
-@options.of(ExperimentStart)
+@options.file(
+    "--alignments",
+    "The word alignment of the training text, for a joint model.",
+    show_default="a file aligned.* beside the phrase table or MOSES_INI",
+)
+@heading("Time")
+@options.option(
+    "--minutes",
+    "The time of the whole experiment: training, tuning and translating.",
+    type=click.FloatRange(min=0, min_open=True),
+    show_default="by the amount of text",
+)
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
 def init(moses_ini: str, output: str, **given: Any) -> None:
@@ -101,8 +106,7 @@ def init(moses_ini: str, output: str, **given: Any) -> None:
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.init import init_experiment
 
-    settings = options.take(ExperimentStart, given)
-    new = init_experiment(moses_ini, output, **given, settings=settings)
+    new = init_experiment(moses_ini, output, **given)
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Saved: {each}" for each in new.saved]

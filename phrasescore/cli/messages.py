@@ -8,9 +8,6 @@ import io
 import logging
 import os
 import re
-import shutil
-import sys
-import textwrap
 from collections.abc import Collection
 
 import click
@@ -36,30 +33,13 @@ def say(text: str, *, level: str = "", bold: bool = False) -> None:
 
     :param level: such as ``warning``; it comes before the text, in a colour.
     """
-    line = _wrap(show_controls(text), len(f"phrasescore: {level}: "))
+    line = show_controls(text)
     if bold:
         line = click.style(line, bold=True)
     if level:
         line = f"{click.style(f'{level}:', fg=_COLOURS.get(level))} {line}"
     with show_progress.without_bars():
         click.echo(f"phrasescore: {line}", err=True, color=_colour())
-
-
-def _wrap(text: str, indent: int) -> str:
-    """Wrap a message at the width of the terminal; commands, which are indented, stay whole."""
-    if sys.stderr is None or not sys.stderr.isatty():
-        return text
-    width = shutil.get_terminal_size().columns
-    lines = []
-    for number, line in enumerate(text.split("\n")):
-        start = " " * indent if number == 0 else ""
-        is_long = len(start + line) > width and not line.startswith(" ")
-        parts = textwrap.wrap(
-            line, width, initial_indent=start, subsequent_indent="  ",
-            break_long_words=False, break_on_hyphens=False,
-        )  # fmt: skip
-        lines.append("\n".join(parts).removeprefix(start) if is_long else line)
-    return "\n".join(lines)
 
 
 def show_error(error: click.ClickException) -> None:

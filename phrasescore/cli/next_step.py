@@ -20,7 +20,7 @@ Given = dict[str, Any]  # a verb's parameters, and facts about its run
 Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its commands
 
 _WRITTEN = (
-    *("output", "target_output", "moses_ini_out", "report", "features_out", "translations"),
+    *("output", "target_output", "moses_ini_out", "report", "translations"),
     *("word_scores", "segments", "explain", "differences", "plot"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
@@ -204,7 +204,6 @@ def _after_experiment(given: Given) -> Step | None:
 _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "annotate": _after_new_column,
     "build": _after_build,
-    "combine": _after_lists,
     "decode": _after_decode,
     "experiment": _after_experiment,
     "export": _after_export,

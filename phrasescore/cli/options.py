@@ -25,13 +25,11 @@ Subject = Literal[
     "Alignment and phrases",
     "N-grams",
     "Time",
-    "Votes",
     "Order of the hypotheses",
     "Metrics and tests",
     "Selection",
     "Segments",
     "Tuning",
-    "MERT",
     "Rounds with a decoder",
     "Search",
     "Cube pruning",
@@ -204,10 +202,12 @@ def files(flags: str, text: str, metavar: str = "FILE", **settings: Any) -> Deco
     return file(flags, text, metavar, multiple=True, **settings)
 
 
-def references(flags: str = "--references", **settings: Any) -> Decorator:
+def references(**settings: Any) -> Decorator:
     """Return the option for reference translations."""
     text = "Reference translations, one per line; NAME may stand for NAME0, NAME1, ..."
-    return files(flags, f"{text} Repeat the option for another set of references.", **settings)
+    return files(
+        "--references", f"{text} Repeat the option for another set of references.", **settings
+    )
 
 
 def choice(flags: str, text: str, values: Sequence[str], **settings: Any) -> Decorator:

@@ -1,4 +1,4 @@
-"""``phrasescore report``: a page about what models have learned and how systems translate."""
+"""``phrasescore report`` and ``show``: look at models, systems, experiments and this machine."""
 
 import logging
 from typing import Any
@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
+from phrasescore.cli.messages import print_text
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
@@ -20,24 +21,23 @@ _logger = logging.getLogger(__name__)
     "report phrase-table.gz --model model -o page",
     main="--model --source --references --translation --experiment -o",
 )
-@options.argument("inputs", metavar="[TABLE|NBEST]...", nargs=-1)
+@options.argument("table", metavar="[TABLE]", required=False)
 @heading("Input")
 @options.files("--model models", "A trained model. May be repeated.", "MODEL")
 @options.file("--source", "Source sentences, one per line.")
 @options.references()
 @options.option(
     "--translation translations",
-    "The translations of the source from the system NAME. The first hypotheses of each NBEST are "
-    "also a system, which comes before these. All systems are compared with the first one.",
+    "The translations of the source from the system NAME. All systems are compared with the first "
+    "one.",
     multiple=True,
     metavar="NAME=FILE",
     callback=options.matching("[^=]+=.+", "NAME=FILE"),
 )
-@options.file("--tuning-report", "A report written by tune --report --format json.")
 @options.file(
     "--experiment",
-    "The output folder of phrasescore experiment. Without --references and --translation, its "
-    "first test text is used, with the translations by its rows.",
+    "The output folder of phrasescore experiment. Its first test text is used, with the "
+    "translations by its rows.",
     "FOLDER",
 )
 @heading("Content of the page")
@@ -55,18 +55,34 @@ _logger = logging.getLogger(__name__)
     "FOLDER",
     required=True,
 )
-def report(inputs: tuple[str, ...], output: str, **given: Any) -> None:
+def report(table: str | None, output: str, **given: Any) -> None:
     """Make a page for a browser about what models have learned and how systems translate.
 
-    Models are compared with the phrase table TABLE; the n-best lists NBEST and each --translation
-    are compared with --references and with one another. A section whose input is missing is
-    omitted, and the page says so. FOLDER contains index.html, which needs no other files and no
-    network access, and the data in report.json and data/*.tsv.
+    Models are compared with the phrase table TABLE; each --translation is compared with
+    --references and with the others. A section whose input is missing is omitted, and the page
+    says so. FOLDER contains index.html, which needs no other files and no
+    network access, and the data in report.json.
     """
     from phrasescore.workflows.report import make_report
 
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
     given = grouped(make_report, given)
     command = options.typed_command()
-    done = make_report(inputs, output, **given, command=command, progress=show_progress)
+    done = make_report(output, table, **given, command=command, progress=show_progress)
     _logger.info("%s", done.summary())
+
+
+@options.verb("Show what works here, or what a model or a system is", "show model")
+@options.argument("path", metavar="[MODEL|SYSTEM|FOLDER]", required=False)
+@options.report_format
+def show(path: str | None, report_format: str) -> None:
+    """Show the content of a MODEL, of a system.toml, or of a FOLDER of build or experiment.
+
+    Without an argument, show what works on this machine and what is missing, the features for
+    --feature and the metrics for --metric, also from other packages. Whatever is missing is no
+    error: only the verbs and options next to it need it.
+    """
+    from phrasescore.workflows.show import show as run
+
+    found = run(path)
+    print_text(found.to_json() if report_format == "json" else found.to_text())

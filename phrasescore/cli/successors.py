@@ -8,7 +8,11 @@ from collections.abc import Mapping
 import click
 
 # The successor of each verb that is gone.
-VERBS: Mapping[str, str] = {}
+VERBS: Mapping[str, str] = {
+    "doctor": "show without an argument says what works on this machine",
+    "features": "show without an argument lists the features and metrics",
+    "combine": "rerank one system's lists: joining the lists of several systems gained nothing",
+}
 
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
@@ -29,6 +33,10 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--resume"): "it belonged to --augment, which is gone",
     ("experiment", "--export"): "run experiment itself, or its steps one by one with --step",
     ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
+    ("perplexity", "--log-z"): "score with and without --unnormalized: the difference is log Z",
+    ("select", "--random"): "shuf draws lines; for parallel text: paste SOURCE TARGET | shuf",
+    ("select", "--seed"): "it belonged to --random, which is gone",
+    ("show", "--model"): "show does not read phrase tables",
     ("generate", "--ctranslate2"): "CTranslate2 translates by itself; rescore has its scores",
     ("generate", "--source-spm"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--target-spm"): "it belonged to --ctranslate2, which is gone",
@@ -41,6 +49,28 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-tokens"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--detruecase"): "it belonged to --ctranslate2, which is gone",
     ("generate", "--truecase-model"): "it belonged to --ctranslate2, which is gone",
+    ("evaluate", "--plot"): "report --translation draws these groups of sentences",
+    ("rerank", "--mbr"): "use --weights or --average; mbrs (PyPI) selects by minimum Bayes risk",
+    ("rerank", "--mbr-scale"): "mbrs (PyPI) selects by minimum Bayes risk",
+    ("rerank", "--mbr-metric"): "mbrs (PyPI) selects by minimum Bayes risk, with many metrics",
+    ("tune", "--input"): "it is --source",
+    ("tune", "--refs"): "it is --references",
+    ("tune", "--nbest"): "it is --nbest-size",
+    ("tune", "--maximum-iterations"): "it is --iterations",
+    ("tune", "--random-restarts"): "it is --starts",
+    ("tune", "--continue"): "it is --resume",
+    ("tune", "--method", "pro"): "use --method xbleu or mira, which were better on the real task",
+    ("tune", "--reference-length"): "it is the closest one, as in multi-bleu.perl",
+    ("tune", "--replicas"): "use --method xbleu, which is not random, or several --seed",
+    ("tune", "--plateau-smoothing"): "--method xbleu maximises a smooth function",
+    ("tune", "--cross-validate"): "tune with each --method, and compare them on other text",
+    ("tune", "--features"): "give the n-best lists and --references; tune reads no extractor files",
+    ("tune", "--scores"): "give the n-best lists and --references; tune reads no extractor files",
+    ("tune", "--ifile"): "give the start weights by name: --weights or --moses-ini",
+    ("tune", "--features-out"): "Moses' extractor makes its files from n-best lists",
+    ("tune", "--scores-out"): "Moses' extractor makes its files from n-best lists",
+    ("tune", "--ifile-out"): "mert-moses.pl writes init.opt from a moses.ini: use --moses-ini-out",
+    ("rerank", "--source"): "only --mbr, which is gone, had a metric that read the source",
     ("report", "--lines"): "give a --source that has only these lines",
     ("report", "--long"): "source phrases of 4 words or more count as long",
     ("report", "--map-points"): "a map has at most 1,000 points",
@@ -93,7 +123,11 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("rescore", "--normalize"): "--column 'model = \"M\", normalize = true'",
     ("rescore", "--name"): '--column \'model = "M", name = "N"\'',
     ("evaluate", "--scores-command"): "use --command",
-    ("rerank", "--source"): "no metric of --mbr-metric reads the source",
+    ("report", "--tuning-report"): "tune --report writes the same numbers as text",
+    ("evaluate", "--seed"): "the seed is sacrebleu's, 12345",
+    ("evaluate", "--trials"): "bootstrap takes 1000 and approximate 10000, as in sacrebleu",
+    ("evaluate", "--width"): "a group has ten lengths",
+    ("experiment", "--resume"): "the same command continues a run that was stopped",
 }
 
 

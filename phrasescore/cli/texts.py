@@ -33,7 +33,6 @@ _logger = logging.getLogger(__name__)
 @options.file("--source", "The source sentences, for --by-length, --by-unknown and programs.")
 @options.of(Evaluating)
 @heading("Output")
-@options.file("--plot", "Save the figures to a file ending in .png, .svg or .pdf.")
 @options.output
 @options.report_format
 def evaluate(**given: Any) -> None:
@@ -72,10 +71,6 @@ def evaluate(**given: Any) -> None:
     "--mix-on", "Also report the mixture of both models, with the best weight for this text.", "DEV"
 )
 @heading("Output")
-@options.flag(
-    "--log-z",
-    "Report how far the network's log Z is from 0; scoring with --unnormalized omits log Z.",
-)
 @options.report_format
 @options.of(Compute, only=("precision", "device", "threads"))
 def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None:
@@ -129,8 +124,8 @@ def select(text: str, output: str, **given: Any) -> None:
     from phrasescore.workflows.select import select as run
 
     done = run(text, output, **grouped(run, given), progress=show_progress)
-    kept = f"select: kept {done.kept:,} of {done.lines:,} lines"
-    if done.highest_difference is not None:
-        kept += f", whose cross-entropy differences are at most {done.highest_difference:.4f}"
-    _logger.info("%s", kept)
+    _logger.info(
+        f"select: kept {done.kept:,} of {done.lines:,} lines, whose cross-entropy differences are "
+        f"at most {done.highest_difference:.4f}"
+    )
     next_step.suggest()

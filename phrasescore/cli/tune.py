@@ -18,7 +18,7 @@ from tuning.settings import METRICS
 
 # Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
 _SHARED = {"references", "start", "output"}
-_OF_LISTS = _SHARED | {"lists", "features", "scores", "ifile"}
+_OF_LISTS = _SHARED | {"lists"}
 _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 
 
@@ -30,19 +30,13 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 )
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
-@options.references("--references --refs")
+@options.references()
 @options.file(
     "--weights start",
     "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
     "without a weight start at 0.",
 )
-@options.file("--source --input", "The text to decode.")
-@options.files("--features", "Features in the format of Moses' extractor, instead of NBEST.")
-@options.files("--scores", "BLEU statistics for --features, instead of references.")
-@options.file(
-    "--ifile",
-    "Start weights in the format of Moses' mert (init.opt): numbers in the order of --features.",
-)
+@options.file("--source", "The text to decode.")
 @heading("Rounds with a decoder")
 @options.option(
     "--decoder",
@@ -78,12 +72,11 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 @columns.of_rounds
 @options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
 @options.of(tuning.TuningFiles)
-@options.of(tuning.ListTuningFiles, without=names_of(tuning.TuningFiles))
 @options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
 @options.of(Compute, without=["precision"])
 @options.output
 @heading("Long runs")
-@options.flag("--resume --continue resume", "Continue the run in --working-dir.")
+@options.flag("--resume", "Continue the run in --working-dir.")
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
     """Find feature weights that increase BLEU on NBEST, Moses' n-best lists for a development set.
@@ -102,7 +95,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
     elif decoder is None:
         from phrasescore.workflows.tune.lists import tune as tune_lists
 
-        own = _OF_LISTS | names_of(tuning.ListTuning, tuning.ListTuningFiles) | {"threads"}
+        own = _OF_LISTS | names_of(tuning.ListTuning, tuning.TuningFiles) | {"threads"}
         options.refuse_others(ctx, own | {"device"}, "can only be used with --decoder")
         done = tune_lists(**grouped(tune_lists, only(given, own)), progress=show_progress)
         next_step.suggest(names=done.weights.keys(), rescore_options=())
@@ -128,14 +121,14 @@ def _only_merges(ctx: click.Context) -> bool:
     """Return whether the command only merges weights into a moses.ini; reject unclear inputs."""
     given = options.given_flags(ctx).keys()
     merged = {"start", "moses_ini", "moses_ini_out"}
-    inputs = {"lists", "features", "scores", "references", "decoder"}
-    kinds = "give exactly one of NBEST, --features with --scores, or --decoder"
+    inputs = {"lists", "references", "decoder"}
+    kinds = "give either NBEST or --decoder"
     if merged <= given and not inputs & given:
         if given - {*merged, "seed", "device", "threads"}:
             problem = f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have"
             raise click.UsageError(f"{problem} an effect: they write a moses.ini with the weights")
         return True
-    if ("lists" in given) + bool({"features", "scores"} & given) + ("decoder" in given) != 1:
+    if ("lists" in given) == ("decoder" in given):
         raise click.UsageError(kinds)
     missing = [name for name in ("source", "references") if name not in given]
     if "decoder" in given and missing:

@@ -1,1 +1,1 @@
-"""Metrics for translations, with breakdowns and plots."""
+"""Metrics for translations, with breakdowns."""

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 # Number of trials in the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
+WIDTH = 10  # number of sentence lengths in a group
 MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
 
@@ -208,14 +209,14 @@ class Comparison:
         source = [""] * len(hypotheses) if self.source is None else self.source.texts
         return list(zip(source, hypotheses, *references, strict=True))
 
-    def by_length(self, side: str, width: int) -> Breakdown:
-        """Group sentences by their number of words on a side: 0, 1 to ``width``, and so on."""
+    def by_length(self, side: str) -> Breakdown:
+        """Group sentences by their number of words on a side: 0, 1 to 10, 11 to 20 and so on."""
         members: dict[int, list[int]] = {}
         for index, words in enumerate(self.sides[side].words):
-            members.setdefault(-(-len(words) // width) * width, []).append(index)
+            members.setdefault(-(-len(words) // WIDTH) * WIDTH, []).append(index)
         groups = {}
         for last in sorted(members):
-            first = max(last - width + 1, 0)
+            first = max(last - WIDTH + 1, 0)
             groups[str(last) if first == last else f"{first}-{last}"] = members[last]
         return Breakdown(f"words in the {side}", groups)
 
@@ -240,10 +241,10 @@ class Comparison:
             groups.append(GroupScore(label, len(members), tuple(scores.tolist())))
         return BreakdownScores(breakdown.title, tuple(groups))
 
-    def group_spreads(self, breakdown: Breakdown, seed: int) -> list[list[float]]:
+    def group_spreads(self, breakdown: Breakdown) -> list[list[float]]:
         """Return half the width of the 95% bootstrap interval for BLEU, by group and system."""
         return [
-            bootstrap_spread(self.metric, self._first_statistics[:, members], seed)
+            bootstrap_spread(self.metric, self._first_statistics[:, members], SEED)
             for members in breakdown.groups.values()
         ]
 

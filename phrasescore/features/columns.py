@@ -60,7 +60,7 @@ KINDS = {
         "phrasescore.features.named:NamedFeature",
         "NAME|NAME:KEY=VALUE,...",
         "Add a feature, such as unknown_words or length_ratio, or one of another package, which "
-        "may take arguments; 'phrasescore features' lists them.",
+        "may take arguments; 'phrasescore show' lists them.",
     ),
     "lm": Kind(
         "phrasescore.features.language_model:LanguageModel",

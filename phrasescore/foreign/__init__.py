@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from phrasescore.arguments import checked_language
 from phrasescore.errors import DataError
-from phrasescore.io.languages import checked_language
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
 
 

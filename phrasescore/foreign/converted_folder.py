@@ -2,20 +2,23 @@
 
 import math
 import os
+import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TypeVar
+from typing import BinaryIO, TypeVar
 
 import msgspec
 
 from phrasescore.errors import ModelError
-from phrasescore.foreign.weights import count_rows
 from phrasescore.io.journal import digest_file, digest_text
-from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
+from phrasescore.io.plain_file import MAX_JSON, check_plain, open_plain, read_plain
+
+# Headers of the file model.bin before this version differ.
+_FIRST_VERSION = 4
 
 
 class ConvertedConfig(msgspec.Struct):
@@ -118,3 +121,49 @@ class ConvertedFolder:
         return digest_text(
             "\n".join((*digests, *settings, f"ctranslate2 {version('ctranslate2')}"))
         )
+
+
+def count_rows(path: str) -> dict[str, int]:
+    """Return the number of rows of each weight in a model.bin that has at least one, by name.
+
+    Weights that are stored once and used several times have several names. The result is empty if
+    the file is older than version 4 of the format. Source: ``Model.load`` of CTranslate2.
+
+    :raises ModelError: if the file ends too early.
+    :raises OSError: if it cannot be opened.
+    """
+    with open_plain(path) as file:
+        try:
+            return _count_rows(file)
+        except struct.error:
+            raise ModelError(f"{path}: the file is damaged: it ends too early") from None
+
+
+def _count_rows(file: BinaryIO) -> dict[str, int]:
+    rows: dict[str, int] = {}
+    if _number(file) < _FIRST_VERSION:
+        return rows
+    _name(file)  # of the network
+    _number(file)  # its revision
+    for _ in range(_number(file)):
+        name = _name(file)
+        (dimensions,) = struct.unpack("<B", file.read(1))
+        shape = struct.unpack(f"<{dimensions}I", file.read(4 * dimensions))
+        rows |= {name: shape[0]} if shape else {}
+        file.seek(1, os.SEEK_CUR)  # the type
+        file.seek(_number(file), os.SEEK_CUR)
+    for _ in range(_number(file)):
+        alias, name = _name(file), _name(file)
+        if name in rows:
+            rows[alias] = rows[name]
+    return rows
+
+
+def _number(file: BinaryIO) -> int:
+    (number,) = struct.unpack("<I", file.read(4))
+    return int(number)
+
+
+def _name(file: BinaryIO) -> str:
+    (length,) = struct.unpack("<H", file.read(2))
+    return file.read(length).rstrip(b"\0").decode(errors="replace")

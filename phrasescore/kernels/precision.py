@@ -277,8 +277,8 @@ def _read_overload(product, j, unit, scales):  # type: ignore[no-untyped-def]  #
     return lambda product, j, unit, scales: widen(product[j])  # noqa: ARG005
 
 
-def is_fused(values: "Tensor | Precision") -> bool:
-    """Return whether compiled loops can access a tensor, or the device of a precision."""
+def is_fused(values: Tensor) -> bool:
+    """Return whether compiled loops can access a tensor."""
     return values.device.type in FUSED_DEVICES
 
 

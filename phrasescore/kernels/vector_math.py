@@ -27,17 +27,13 @@ ELEMENTWISE = kept_njit(fastmath=EXACT)
 SUMMING = kept_njit(fastmath=True)
 
 
-def add_attribute(builder: Any, name: str, value: str) -> None:
-    """Add an LLVM attribute to the function that is being compiled."""
-    attributes = builder.function.attributes
-    # llvmlite writes everything in this set, but its own add() accepts only known names.
-    if isinstance(attributes, set):
-        set.add(attributes, f'"{name}"="{value}"')
-
-
 def _widen_registers(_typing: Any) -> Any:
     def generate(context: Any, builder: Any, _signature: Any, _arguments: Any) -> Any:
-        add_attribute(builder, "prefer-vector-width", "512")
+        # LLVM's attributes of the function that is being compiled. llvmlite writes everything in
+        # this set, but its own add() accepts only known names.
+        attributes = builder.function.attributes
+        if isinstance(attributes, set):
+            set.add(attributes, '"prefer-vector-width"="512"')
         return context.get_dummy_value()
 
     return numba.types.none(), generate

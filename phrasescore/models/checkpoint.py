@@ -255,7 +255,7 @@ def save_checkpoint(path: StrPath, checkpoint: Checkpoint) -> None:
         (folder / _RECORD).write_text(text + "\n", encoding="utf-8")
 
 
-def load_checkpoint(path: StrPath, device: str = "cpu") -> Checkpoint:
+def load_checkpoint(path: StrPath) -> Checkpoint:
     """Read a model folder, and return its network in evaluation mode."""
     folder = Path(path)
     record, values = read_record(folder)
@@ -263,7 +263,7 @@ def load_checkpoint(path: StrPath, device: str = "cpu") -> Checkpoint:
     config = Config.from_toml(folder / _CONFIG)
     source, target = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
     network = empty_network(config, len(source), len(target))
-    load_weights(network, folder / _WEIGHTS, device)
+    load_weights(network, folder / _WEIGHTS)
     return Checkpoint(
         model=network.eval(),
         config=config,
@@ -365,10 +365,10 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> None:
         raise OSError(errno.EIO, str(error)) from error
 
 
-def load_weights(network: nn.Module, path: Path, device: str) -> None:
+def load_weights(network: nn.Module, path: Path) -> None:
     """Read and check weights for a network from :func:`empty_network`."""
     try:
-        weights = safetensors.torch.load_file(path, device=device)
+        weights = safetensors.torch.load_file(path)
     except safetensors.SafetensorError as error:
         raise ModelError(f"{path}: expected safetensors: {error}") from error
     empty = network.state_dict()

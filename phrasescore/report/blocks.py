@@ -1,13 +1,6 @@
-"""The sections, tables and figures of a report as plain values, and their data files.
+"""The sections, tables and figures of a report as plain values, and their file.
 
-A block is a table or a figure; the page shows the same blocks as the data files. Each block has a
-TSV file, and a JSON file contains the whole report.
-
-The first line of a TSV file contains the column names. Cells are separated by tabs, and lines end
-with U+000A. In a cell, a tab, a newline, a carriage return and a backslash are escaped as ``\\t``,
-``\\n``, ``\\r`` and ``\\\\``; there are no quotes. None is an empty cell. Numbers have full
-precision. Unlike TSV, the JSON file distinguishes the text ``1`` from the number 1, and an empty
-text from None.
+A block is a table or a figure; the page shows the same blocks as the file ``report.json``.
 """
 
 import json
@@ -25,9 +18,7 @@ Cell = str | int | float | None
 # How to write bytes in file names that are not UTF-8. In Python they are U+DC80 to U+DCFF; here
 # they are escaped as \udc80 to \udcff.
 ENCODE_ERRORS = "backslashreplace"
-DATA = "data"  # the folder of the TSV files
 _DETOKENIZER = MosesDetokenizer()
-_TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def shown(words: Iterable[str]) -> str:
@@ -42,7 +33,7 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) names its file.
+    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) is its anchor.
 
     :ivar formats: how the page shows the numbers of each column: a format specification such as
         ``.2f``, ``p`` for p-values, or "" for four significant digits of the largest number.
@@ -279,12 +270,7 @@ class Report:
 
 
 def write_data(report: Report, folder: Path) -> None:
-    """Write ``report.json``, and ``data/NAME.tsv`` for each block."""
-    (folder / DATA).mkdir()
-    for section in report.sections:
-        for block in section.blocks:
-            with open_output(str(folder / DATA / f"{block.name}.tsv")) as stream:
-                stream.write(to_tsv(block).encode(errors=ENCODE_ERRORS))
+    """Write ``report.json``."""
     with open_output(str(folder / "report.json")) as stream:
         stream.write((to_json(report) + "\n").encode(errors=ENCODE_ERRORS))
 
@@ -302,76 +288,3 @@ def to_json(report: Report) -> str:
 def block_fields(block: Block) -> dict[str, object]:
     """Return the fields of a block, and its ``kind``, such as table or points."""
     return {"kind": type(block).__name__.lower(), **asdict(block)}
-
-
-def to_tsv(block: Block) -> str:
-    """Convert a block to TSV.
-
-    A matrix has its row labels in the first column. Lines have one row per point in each series. A
-    pyramid has one row per unit, from the lowest level up, with the words that it covers. Marked
-    texts have one row per line, with one mark per word, separated by blanks.
-    """
-    columns, rows = _as_rows(block)
-    return "".join("\t".join(map(_cell_text, cells)) + "\n" for cells in (columns, *rows))
-
-
-def _cell_text(cell: Cell) -> str:
-    if cell is None:
-        return ""
-    # float() is needed because the repr() of a NumPy number includes its type.
-    return repr(float(cell)) if isinstance(cell, float) else str(cell).translate(_TSV_ESCAPES)
-
-
-def _as_rows(block: Block) -> tuple[tuple[str, ...], Iterable[tuple[Cell, ...]]]:
-    match block:
-        case Table():
-            return block.columns, block.rows
-        case Points():
-            groups = [block.groups] if block.groups else []
-            rows = zip(block.x, block.y, block.labels, *groups, strict=True)
-            return ("x", "y", "label", "group")[: 3 + len(groups)], rows
-        case Matrix():
-            labelled = zip(block.row_labels, block.values, strict=True)
-            return ("", *block.column_labels), ((label, *values) for label, values in labelled)
-        case Lines():
-            return ("series", "x", "y", "spread"), _line_rows(block)
-        case Intervals():
-            return ("series", "name", "value", "low", "high"), _interval_rows(block)
-        case Pyramid():
-            return ("level", "unit", "words", "new", "left", "right"), _unit_rows(block)
-        case MarkedTexts():
-            marks = ("matches", "linked", "differs")
-            return ("group", "sentence", "line", "BLEU", "text", *marks), _marked_rows(block)
-
-
-def _line_rows(block: Lines) -> Iterable[tuple[Cell, ...]]:
-    for series in block.series:
-        spreads = series.spread or (None,) * len(series.x)
-        for x, y, spread in zip(series.x, series.y, spreads, strict=True):
-            yield series.name, x, y, spread
-
-
-def _interval_rows(block: Intervals) -> Iterable[tuple[Cell, ...]]:
-    nothing = (None,) * len(block.rows)
-    for series in block.series:
-        ends = (series.low or nothing, series.high or nothing)
-        for name, *numbers in zip(block.rows, series.values, *ends, strict=True):
-            yield series.name, name, *numbers
-
-
-def _unit_rows(block: Pyramid) -> Iterable[tuple[Cell, ...]]:
-    for level, units in enumerate(block.levels, start=1):
-        for start, shares in enumerate(units):
-            yield level, start + 1, " ".join(block.words[start : start + level + 1]), *shares
-
-
-def _marked_rows(block: MarkedTexts) -> Iterable[tuple[Cell, ...]]:
-    for group in block.groups:
-        for sentence in group.sentences:
-            place = (group.title, sentence.number)
-            for name, text in sentence.texts:
-                yield *place, name, None, text, None, None, None
-            for line in sentence.lines:
-                marks = (line.matches, line.linked, line.differs)
-                texts = (" ".join(str(int(mark)) for mark in words) for words in marks)
-                yield *place, line.name, line.score, " ".join(line.words), *texts

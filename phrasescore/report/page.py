@@ -32,7 +32,7 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.report import blocks
 
 PAGE = "index.html"
-_NAMES = {PAGE, "report.json", blocks.DATA}  # in the folder; blocks.DATA holds only .tsv files
+_NAMES = {PAGE, "report.json"}  # in the folder; reports of 0.3 also have a folder of .tsv files
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 # The parts of the page's script, in order.
@@ -60,10 +60,9 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
     if target.is_symlink() or not target.is_dir():
         problem = f"{folder}: expected a folder for the report, found a file or a link"
         raise PhrasescoreError(problem)
-    names, data = set(os.listdir(target)), target / blocks.DATA
-    is_report = (
-        names == _NAMES and data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())
-    )
+    names, data = set(os.listdir(target)), target / "data"
+    is_older = data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())
+    is_report = names - ({"data"} if is_older else set()) == _NAMES
     if names and not is_report:
         problem = f"{folder}: expected an older report or an empty folder,"
         raise PhrasescoreError(f"{problem} found a folder with other files; use a new folder")
@@ -73,7 +72,7 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
 
 
 def write_report(report: blocks.Report, folder: Path) -> Path:
-    """Write a report's page and data files; return the path of the page."""
+    """Write a report's page and its data; return the path of the page."""
     page = render_page(report).encode(errors=blocks.ENCODE_ERRORS)
     with writing_folder(os.path.abspath(folder)) as new:
         blocks.write_data(report, new)

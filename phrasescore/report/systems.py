@@ -175,13 +175,12 @@ def _number(value: float, digits: int, sign: str = "") -> str:
     return f"{value:{sign}.{digits}f}".replace("-", MINUS)
 
 
-def results_section(found: Sequence[Results]) -> Section:
-    """Return the table of systems and their differences from the first one, for each result."""
-    blocks: list[Table | Intervals] = []
-    for results, name in zip(found, ("results", "translations"), strict=False):
-        blocks += filter(None, [_systems_table(results, name), _differences(results, name)])
-    notes = dict.fromkeys(note for results in found for note in _table_notes(results))
-    return Section("results", "Results", "", tuple(blocks), tuple(notes))
+def results_section(results: Results) -> Section:
+    """Return the table of systems and their differences from the first one."""
+    differences = _differences(results)
+    figures = () if differences is None else (differences,)
+    blocks = (_systems_table(results), *figures)
+    return Section("results", "Results", "", blocks, tuple(_table_notes(results)))
 
 
 def text_results(comparison: Comparison, name: str) -> Results:
@@ -190,7 +189,7 @@ def text_results(comparison: Comparison, name: str) -> Results:
     return Results(tuple(scores), (TextResults(name, scores),))
 
 
-def _systems_table(results: Results, name: str) -> Table:
+def _systems_table(results: Results) -> Table:
     title = METRIC_TITLES[results.metric]
     tests = results.tests
     texts = [*tests, *(text for text in results.texts if text.is_dev and text not in tests)]
@@ -232,7 +231,7 @@ def _systems_table(results: Results, name: str) -> Table:
     ]
     bold = ["Bold: better than the first row, with p < 0.05."] if strong else []
     return Table(
-        name,
+        "results",
         f"{title} on {join_names([text.name for text in tests]) or 'no text yet'}",
         tuple(columns),
         tuple(map(tuple, cells)),
@@ -282,7 +281,7 @@ def _table_notes(results: Results) -> list[str]:
     return notes
 
 
-def _differences(results: Results, name: str) -> Intervals | None:
+def _differences(results: Results) -> Intervals | None:
     """Return the differences from the first system, with a row for each other system."""
     rows = results.systems[1:]
     series = []
@@ -298,7 +297,7 @@ def _differences(results: Results, name: str) -> Intervals | None:
     first = results.systems[0]
     title = f"Difference from {first}" + (f" on {series[0].name}" if len(series) == 1 else "")
     return Intervals(
-        f"{name}-differences",
+        "results-differences",
         title,
         f"difference of {_in_text(results.metric)}",
         rows,
@@ -329,7 +328,7 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lin
     is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
     if not any(is_shown):
         is_shown = [True] * len(groups)
-    spreads_of_groups = compress(comparison.group_spreads(breakdown, SEED), is_shown)
+    spreads_of_groups = compress(comparison.group_spreads(breakdown), is_shown)
     groups = tuple(compress(groups, is_shown))
     labels = tuple(group.label for group in groups)
     scores = zip(*(group.bleu for group in groups), strict=True)
@@ -367,12 +366,12 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
     )
 
 
-def reliability_table(name: str, reports: Mapping[str, TuneReport]) -> Table:
+def reliability_table(reports: Mapping[str, TuneReport]) -> Table:
     """Return how often translations of tuning sentences are right, by confidence."""
     metric = next(iter(reports.values())).metric
     errors = [f"{row} {report.calibration_error():.3f}" for row, report in reports.items()]
     return Table(
-        name,
+        "reliability",
         "Confidence of each system",
         ("system", "sentences", "confidence (%)", "no better one (%)"),
         tuple(

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, asdict, astuple, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 
 import msgspec
 
@@ -33,15 +33,6 @@ class FeatureRow:
 
 
 @dataclass(frozen=True, slots=True)
-class MethodRow:
-    """The cross-validation scores of a method, on tuning sentences and on held-out sentences."""
-
-    method: str
-    tuned_on: float
-    held_out: float
-
-
-@dataclass(frozen=True, slots=True)
 class RoundRow:
     """A round of tuning with a decoder, numbered from 1."""
 
@@ -50,14 +41,6 @@ class RoundRow:
     hypotheses: int  # number of hypotheses in the lists of all rounds so far
     decoded: float  # the score of the decoder's output
     new: int  # number of hypotheses that are new in this round
-
-
-@dataclass(frozen=True, slots=True)
-class ReplicaRow:
-    """The result of a tuning run with a separate seed."""
-
-    seed: int
-    score: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +58,6 @@ class TuneReport:
     _: KW_ONLY
     notes: tuple[str, ...] = ()
     features: tuple[FeatureRow, ...]
-    replicas: tuple[ReplicaRow, ...] = ()
-    cross_validation: tuple[MethodRow, ...] = ()
     # Only for tuning with a decoder: the rounds; why the loop ended, "" if the user stopped it; the
     # warnings; and whether it ended before the limit on rounds.
     rounds: tuple[RoundRow, ...] = ()
@@ -100,12 +81,10 @@ class TuneReport:
     def to_json(self) -> str:
         """Convert the report to a JSON object."""
         report = asdict(self)
-        absent = [name for name in ("replicas", "cross_validation") if not report[name]]
         if not self.rounds:
-            absent += ["rounds", "ended", "warnings", "ended_by_itself"]
-            absent += ["confidence", "reliability"]
-        for name in absent:
-            del report[name]
+            of_rounds = ("rounds", "ended", "warnings", "ended_by_itself")
+            for name in (*of_rounds, "confidence", "reliability"):
+                del report[name]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
     def to_text(self) -> str:
@@ -134,15 +113,6 @@ class TuneReport:
                 rows.append([*shares, f"{each.sentences:,}"])
             error = f"  expected calibration error: {self.calibration_error():.3f}"
             yield [*text_table(rows, indent="  "), error]
-        if self.replicas:
-            rows = [["seed", self.metric]]
-            rows += [[str(row.seed), f"{row.score:.2f}"] for row in self.replicas]
-            yield text_table(rows, indent="  ")
-        if self.cross_validation:
-            rows = [["method", f"{self.metric} tuned on", "held out"]]
-            for method, *scores in map(astuple, self.cross_validation):
-                rows.append([method, *(f"{score:.2f}" for score in scores)])
-            yield text_table(rows, indent="  ")
 
     def _feature_table(self) -> list[str]:
         heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]

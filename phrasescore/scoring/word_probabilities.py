@@ -16,8 +16,6 @@ from torch.nn import functional
 
 from phrasescore.errors import ModelError
 from phrasescore.kernels import softmax_sums
-from phrasescore.kernels.avx512 import packed_words
-from phrasescore.kernels.avx512.packed_words import PackedWords
 from phrasescore.kernels.precision import Factor
 from phrasescore.models.layers import LARGEST_SUM, SMALLEST_SUM
 from phrasescore.scoring.prefix_tree import Ids, on_device
@@ -57,7 +55,7 @@ class WordProbabilities:
         self._rounded_words = precision.rounded_values(self._words)
         # Created lazily, because unnormalised logits do not need them.
         self._lock = threading.Lock()
-        self._made_summands: PackedWords | _Blocks | None = None
+        self._made_blocks: _Blocks | None = None
 
     def check(self, values: NDArray[np.float64], highest: float = 0.0) -> NDArray[np.float64]:
         """Check log-probabilities, and return them limited to ``highest``.
@@ -72,19 +70,16 @@ class WordProbabilities:
         return np.minimum(values, highest)
 
     @property
-    def _summands(self) -> PackedWords | _Blocks:
-        """All words in the layout that is fastest on this processor."""
+    def _blocks(self) -> _Blocks:
+        """All words, in blocks whose logits are computed together."""
         with self._lock, torch.inference_mode():
-            if self._made_summands is None:
-                self._made_summands = self._make_summands()
-            return self._made_summands
+            if self._made_blocks is None:
+                self._made_blocks = self._make_blocks()
+            return self._made_blocks
 
-    def _make_summands(self) -> PackedWords | _Blocks:
+    def _make_blocks(self) -> _Blocks:
         products = self._products
         precision, bias = products.precision, self._bias * self._base
-        if packed_words.are_fastest(precision):
-            to_base_2 = math.log2(math.e) / self._scale
-            return PackedWords(self._words, self._bias * self._scale, to_base_2, precision)
         is_cpu = products.device.type == "cpu"
         size = SOFTMAX_WORDS[precision.name] if is_cpu else _GPU_WORDS
         blocks = []
@@ -103,16 +98,12 @@ class WordProbabilities:
             otherwise, they are NaN.
         """
         total = rows.new_zeros(len(rows), dtype=torch.float64)
-        summands = self._summands
-        if isinstance(summands, PackedWords):
-            summands.sums_of_powers(rows, total)
-            return self._log(total, rows, check_range=check_range)
         # The logits of a few rows at a time stay in the cache.
         step = SOFTMAX_ROWS[self._products.device.type]
         for start in range(0, len(rows), step):
             part = slice(start, start + step)
             some = self._products.round("rows of logits", rows[part])
-            for matrix, bias in summands:
+            for matrix, bias in self._blocks:
                 product = self._products.product("logits", some, matrix).first(some.size)
                 softmax_sums.add_sums(product, bias, total[part])
         return self._log(total, rows, check_range=check_range)
@@ -127,14 +118,8 @@ class WordProbabilities:
         """
         out = self._products.workspace.take("log distributions", len(rows), len(self._words))
         total = rows.new_zeros(len(rows), dtype=torch.float64)
-        summands = self._summands
-        if isinstance(summands, PackedWords):
-            logits = summands.logits(rows, total)
-            normalizers = self._log(total, rows)
-            below = -normalizers.float().unsqueeze(1)
-            return torch.add(below, logits, alpha=math.log(2), out=out), normalizers
         first, some = 0, self._products.round("rows of logits", rows)
-        for matrix, bias in summands:
+        for matrix, bias in self._blocks:
             product = self._products.product("logits", some, matrix).first(len(rows))
             softmax_sums.add_sums(product, bias, total)
             part = out[:, first : first + len(bias)]

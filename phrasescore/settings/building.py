@@ -1,11 +1,11 @@
-"""Settings for building a phrase-based system from parallel text."""
+"""Settings for building a phrase-based system from parallel text, and n-gram models."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from phrasescore.arguments import checked_language
 from phrasescore.errors import ArgumentError
-from phrasescore.io.languages import checked_language
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SymmetrizationName = Literal[
@@ -101,3 +101,37 @@ class Building(TextPreparation, heading="Alignment and phrases"):
     def phrase_length(self) -> int:
         """The length of the longest phrases."""
         return self.max_phrase_length or (10 if self.characters else 7)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimating(Settings, heading="N-grams"):
+    """Settings of `build_lm`, which estimates an n-gram model."""
+
+    order: int = option(
+        5, "Number of words in the longest n-grams; KenLM reads up to 6 by default.", ge=1, le=10
+    )
+    # As in lmplz, the last number holds for all higher orders.
+    prune: Sequence[int] = option(
+        (),
+        "For each order, from 1: leave out n-grams that occur this many times or less. '0 0 1' "
+        "leaves out the n-grams from order 3 on that occur once.",
+        ge=0,
+        metavar="'N ...'",
+        shown="0",
+    )
+    discount_fallback: bool = option(
+        False,
+        "Use the discounts 0.5, 1 and 1.5 for orders whose discounts cannot be computed, as in "
+        "small texts.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.prune) > self.order:
+            raise ArgumentError(
+                f"--prune: expected at most one number per order (--order {self.order}), got "
+                f"{len(self.prune)}"
+            )
+        if list(self.prune) != sorted(self.prune):
+            shown = " ".join(map(str, self.prune))
+            raise ArgumentError(f"--prune: expected numbers that do not decrease, got '{shown}'")

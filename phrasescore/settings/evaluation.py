@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from phrasescore.arguments import MetricName, PairedTestName, SideName, StrPath, Tokenizer
-from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
+from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SectionName = Literal[
     "results",
@@ -64,19 +64,12 @@ class Evaluating(Settings, heading="Metrics and tests"):
     paired: PairedTestName | None = optional(
         "Test each system against the first one by bootstrap or approximate randomization."
     )
-    trials: int | None = optional(
-        "Number of samples for --paired.", ge=1, shown="1000 for bootstrap, 10000 for approximate"
-    )
-    seed: int = option(
-        12345, "Seed for --paired; the same seed gives the same p-values as sacrebleu.", ge=1
-    )
     allow_missing: bool = switch(
         "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
     by_length: Sequence[SideName] = option(
         (), "Report BLEU by the number of words in the source, or in the first reference."
     )
-    width: int = option(10, "For --by-length: number of lengths per group.", ge=1)
     by_unknown: StrPath | None = optional(
         "Report BLEU by the number of source words that are unknown to a model, or missing from a "
         "word list.",
@@ -96,11 +89,6 @@ class Selecting(Settings, heading="Selection"):
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
         "both models agree."
     )
-    at_random: bool = switch(
-        "Keep the same number of random lines, as a baseline; no models are needed.",
-        flags="--random",
-    )
-    seed: int = option(1, SEED, ge=0)
     processes: int | None = optional(
         "Number of processes that score lines.",
         ge=1,

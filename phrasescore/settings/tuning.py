@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
-from tuning.settings import METRICS, MethodName, ReferenceLength
+from tuning.settings import METRICS, MethodName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -14,7 +14,7 @@ class TuningMethod(Settings, heading="Tuning"):
 
     method: MethodName = option(
         "mert",
-        "The tuning method: mert for up to about twenty features; pro, mira or xbleu for more.",
+        "The tuning method: mert for up to about twenty features; mira or xbleu for more.",
     )
     # The weight of each metric; None for BLEU only.
     metrics: Mapping[str, float] | None = optional(
@@ -22,9 +22,6 @@ class TuningMethod(Settings, heading="Tuning"):
         "as a weighted mean.",
         flags="--metric",
         metavar="NAME[=WEIGHT]",
-    )
-    reference_length: ReferenceLength = option(
-        "closest", "The reference length that BLEU uses if there are several references."
     )
     fixed: Sequence[str] = option(
         (),
@@ -34,17 +31,7 @@ class TuningMethod(Settings, heading="Tuning"):
     )
     seed: int = option(1, SEED, ge=0)
     starts: int = option(
-        20,
-        "Number of random starts in addition to the start weights.",
-        ge=0,
-        flags="--starts --random-restarts",
-        heading="MERT",
-    )
-    plateau_smoothing: int = option(
-        0,
-        "Rate a weight by the lowest score in its interval and in N intervals on each side.",
-        ge=0,
-        heading="MERT",
+        20, "Number of random starts of mert, in addition to the start weights.", ge=0
     )
 
     @property
@@ -57,14 +44,6 @@ class TuningMethod(Settings, heading="Tuning"):
 class ListTuning(TuningMethod):
     """Settings of `tune`, which finds weights on existing n-best lists."""
 
-    replicas: int = option(
-        1, "Tune with N seeds, report the spread, and average the weights.", ge=1
-    )
-    cross_validate: int | None = optional(
-        "Compare all methods by cross-validation: tune on K-1 parts, and measure on the rest.",
-        ge=2,
-        metavar="K",
-    )
     allow_missing: bool = switch(
         "Use an empty translation for sentences without an n-best list.", heading="Input"
     )
@@ -72,20 +51,16 @@ class ListTuning(TuningMethod):
 
 @dataclass(frozen=True, kw_only=True)
 class RoundTuning(TuningMethod, heading="Rounds with a decoder"):
-    """Settings of `tune_with_decoder`; mert-moses.pl has the alternative option names."""
+    """Settings of `tune_with_decoder`, which tunes in rounds as mert-moses.pl does."""
 
-    iterations: int = option(
-        25, "Maximum number of rounds.", ge=1, flags="--iterations --maximum-iterations"
-    )
-    nbest_size: int = option(
-        100, "Number of hypotheses per list.", ge=1, flags="--nbest-size --nbest"
-    )
+    iterations: int = option(25, "Maximum number of rounds.", ge=1)
+    nbest_size: int = option(100, "Number of hypotheses per list.", ge=1)
     patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
 
 
 @dataclass(frozen=True, kw_only=True)
 class TuningFiles(Settings, heading="Output"):
-    """Optional input and output files for tuning; all output is written at the end."""
+    """Optional input and output files of `tune`; all output is written at the end."""
 
     # Features without a start weight start at the weight in this file.
     moses_ini: StrPath | None = optional(
@@ -100,17 +75,6 @@ class TuningFiles(Settings, heading="Output"):
         "Write each feature's weight and contribution, and the metric without the feature."
     )
     report_format: ReportFormat = option("text", "The format of the report.", flags="--format")
-
-
-@dataclass(frozen=True, kw_only=True)
-class ListTuningFiles(TuningFiles):
-    """Input and output files of `tune`."""
-
-    features_out: StrPath | None = optional(
-        "Write the features of the pooled lists for Moses' mert and kbmira (--ffile)."
-    )
-    scores_out: StrPath | None = optional("Write the BLEU statistics of --features-out (--scfile).")
-    ifile_out: StrPath | None = optional("Write the new weights for Moses' mert (--ifile).")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,19 +94,6 @@ class Reranking(Settings, heading="Order of the hypotheses"):
         "Order by the mean of the decoder's total and this feature; if the option is repeated, "
         "the mean includes all these features.",
         metavar="NAME",
-    )
-    mbr: bool = switch(
-        "Choose the hypothesis with the highest expected BLEU or chrF (minimum Bayes risk)."
-    )
-    mbr_scale: float | None = optional(
-        "For --mbr: multiply model scores by this factor before normalising them to probabilities.",
-        gt=0,
-        shown="1",
-    )
-    mbr_metric: str | None = optional(
-        "The metric for --mbr: bleu or chrf.",
-        metavar="NAME",
-        shown="bleu",
     )
     as_lists: bool = switch(
         "Write complete n-best lists in the new order, with the new score as total.",

@@ -9,6 +9,7 @@ order.
 
 import contextlib
 import math
+import os
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator
@@ -22,14 +23,14 @@ from torch import Tensor
 from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.kernels.pieces import mix
+from phrasescore.kernels.precision import products_in
 from phrasescore.models.checkpoint import CurvePoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import TrainingConfig
+from phrasescore.settings.config import TrainingConfig, TrainingPrecision
 from phrasescore.signals import catching_signals
 from phrasescore.training.draw import Draw, Store, held_out_size, stream_key
 from phrasescore.training.optimizers import build_optimizer
-from phrasescore.training.precision import product_precision
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 
@@ -372,3 +373,17 @@ class TrainingLoop:
             share=min(self._used_share(), 1.0) or None,
             latest=state.curve[-1] if state.curve else None,
         )
+
+
+def product_precision(
+    precision: TrainingPrecision, device: torch.device
+) -> contextlib.AbstractContextManager[None]:
+    """Set the precision of float32 products within a block; ``auto`` is float32 here."""
+    backends: Any = torch.backends  # torch's types lack mkldnn.matmul
+    backend = backends.cuda.matmul if device.type == "cuda" else backends.mkldnn.matmul
+    if precision in ("float32", "auto"):
+        return products_in(backend, "ieee")
+    # oneDNN compiles a rounded product for each number of rows, and packed steps have many numbers:
+    # the 1,024 products that it keeps by default are gigabytes. It is read at its first use.
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "64")
+    return products_in(backend, "tf32" if device.type == "cuda" else "bf16")

@@ -18,6 +18,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError
 from phrasescore.io.folders import check_folder_above, locked, names_beside
+from phrasescore.kernels.precision import has_matrix_units
 from phrasescore.models.checkpoint import (
     Checkpoint,
     TrainingRecord,
@@ -25,9 +26,8 @@ from phrasescore.models.checkpoint import (
     save_checkpoint,
 )
 from phrasescore.progress import format_count
-from phrasescore.settings.config import Config, check_resumable
+from phrasescore.settings.config import Config, TrainingPrecision, check_resumable
 from phrasescore.training.loop import INTERRUPTED, TrainingLoop, TrainingProgress
-from phrasescore.training.precision import choose_precision
 from phrasescore.training.ranks import Ranks, joined_ranks
 from phrasescore.training.run_folder import RunFolder
 
@@ -97,7 +97,7 @@ def train_model(
     joined = joined_ranks(run.device) if run.joins_ranks else contextlib.nullcontext(Ranks())
     with joined as ranks, contextlib.ExitStack() as stack:
         stored = folder.settings() if resume else None
-        config = choose_precision(run.config, stored, run.device, ranks)
+        config = _choose_precision(run.config, stored, run.device, ranks)
         run = replace(run, config=config)
         if ranks.is_first:
             stack.enter_context(_held(run, folder, resume=resume))
@@ -144,6 +144,32 @@ def train_model(
             if not run.keep_work:
                 folder.remove()
     return record
+
+
+def _choose_precision(
+    config: Config, stored: Config | None, device: torch.device, ranks: Ranks
+) -> Config:
+    """Return the settings with ``precision = "auto"`` replaced by the faster precision.
+
+    It is bfloat16 for the kinds that train faster in it with AMX, if the processor of the first
+    rank has AMX. A measurement would depend on what else the machine does, and then the same
+    command would train different models.
+
+    :param stored: settings of the run to resume, which keeps its precision.
+    """
+    if config.training.precision != "auto":
+        return config
+    chosen: TrainingPrecision = "float32"
+    if stored is not None:
+        chosen = stored.training.precision
+    elif (
+        device.type == "cpu"
+        and config.network.gains_by_bfloat16
+        and ranks.sum([ranks.is_first and has_matrix_units()])[0]
+    ):
+        chosen = "bfloat16"
+    training = replace(config.training, precision=chosen)
+    return replace(config, training=training)
 
 
 def check_settings(config: Config, device: torch.device) -> None:

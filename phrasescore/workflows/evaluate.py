@@ -10,9 +10,10 @@ from typing import Any, get_args
 import numpy as np
 
 from moses_integration.nbest import read_every_list
-from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_extra, check_sequences
+from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
+    SEED,
     BreakdownScores,
     ComparedSystem,
     Comparison,
@@ -20,7 +21,6 @@ from phrasescore.evaluation.comparison import (
     read_translations,
     shortlists_by_side,
 )
-from phrasescore.evaluation.group_figure import PLOT_FORMATS, draw
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
 from phrasescore.features.program_metric import load_programs, score_with_program
@@ -31,8 +31,8 @@ from phrasescore.settings.evaluation import Evaluating
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from phrasescore.workflows.report.experiment_folder import is_of_tuning
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
-from tuning.choices import oracle_rows
 from tuning.metrics import BleuScore, Statistics
+from tuning.oracle import oracle_rows
 
 _logger = logging.getLogger(__name__)
 
@@ -186,7 +186,6 @@ def evaluate(
     settings: Evaluating = Evaluating(),
     nbest: StrPath | None = None,
     source: Text | None = None,
-    plot: StrPath | None = None,
     output: StrPath | None = None,
     report_format: ReportFormat = "text",
     progress: ProgressCallback | None = None,
@@ -202,7 +201,6 @@ def evaluate(
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
     :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
     :param source: the source sentences, for groups of sentences and programs.
-    :param plot: file for a figure of the groups with 95% intervals: .png, .svg or .pdf.
     """
     check_sequences(hypotheses=hypotheses, references=references)
     metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
@@ -216,7 +214,6 @@ def evaluate(
     ]
     reference_texts = name_texts("references", found)
     lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
-    figure = optional_path(plot)
     if not translated and lists is None:
         raise ArgumentError("nothing to evaluate: give translations or --nbest")
     if settings.allow_missing and lists is None:
@@ -227,8 +224,6 @@ def evaluate(
         raise ArgumentError("--paired requires a second file of translations")
     if paired is not None and set(metrics) == {"multi-bleu"} and not settings.commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
-    if settings.trials is not None and paired is None:
-        raise ArgumentError("--trials requires --paired")
     is_grouped = bool(by_length) or unknown_to is not None
     if (is_grouped or settings.commands) and not translated:
         raise ArgumentError("--by-length, --by-unknown and --command require translations")
@@ -239,17 +234,10 @@ def evaluate(
     if source is not None and "source" not in by_length and not reads_source:
         problem = "--by-length source, --by-unknown or --command"
         raise ArgumentError(f"--source requires {problem}")
-    if figure is not None and not is_grouped:
-        raise ArgumentError("--plot requires --by-length or --by-unknown")
-    if figure is not None and _ending(figure) not in PLOT_FORMATS:
-        endings = ", ".join(f".{name}" for name in PLOT_FORMATS)
-        raise ArgumentError(f"--plot: expected a name in {endings}, got {figure!r}")
-    if figure is not None:
-        check_extra("report", "--plot", ("matplotlib",))
     written = optional_path(output)
     texts = [lists, source, *(text for _, text in translated + reference_texts)]
     paths = [os.fspath(text) for text in texts if isinstance(text, str | os.PathLike)]
-    check_files(paths, (written, figure))
+    check_files(paths, (written,))
     comparison = Comparison(
         [ComparedSystem(name, [read_translations(text, name)]) for name, text in translated],
         [read_text(text, name) for name, text in reference_texts],
@@ -276,8 +264,8 @@ def evaluate(
         text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
         _logger.warning("%s", text)
     elif paired is not None:
-        test = PairedTest(paired, settings.trials or TRIALS[paired], settings.seed)
-    breakdowns = [comparison.by_length(side, settings.width) for side in dict.fromkeys(by_length)]
+        test = PairedTest(paired, TRIALS[paired], SEED)
+    breakdowns = [comparison.by_length(side) for side in dict.fromkeys(by_length)]
     if unknown_to is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
@@ -300,12 +288,6 @@ def evaluate(
         else _score_nbest(lists, comparison, progress, allow_missing=settings.allow_missing),
         tuple(comparison.score_groups(breakdown) for breakdown in breakdowns),
     )
-    if figure is not None:
-        spreads = [comparison.group_spreads(breakdown, settings.seed) for breakdown in breakdowns]
-        names = [name for name, _ in translated]
-        image = draw(evaluation.breakdowns, spreads, names, _ending(figure))
-        with open_output(figure) as stream:
-            stream.write(image)
     if written is not None:
         text = evaluation.to_json() if report_format == "json" else evaluation.to_text()
         with open_output(written) as stream:
@@ -348,7 +330,3 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
 
         return shortlists_by_side(load_checkpoint(path))
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
-
-
-def _ending(path: str) -> str:
-    return os.path.splitext(path)[1].removeprefix(".").lower()

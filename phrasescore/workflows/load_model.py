@@ -31,8 +31,7 @@ from phrasescore.workflows.generate import beam_settings
 from phrasescore.workflows.scoring.scoring import LineScores, PairLines, Scoring, group_pairs
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
-# The input types of `PhrasePair` and `HypothesisList`.
-_Pair = tuple[Sentence, Sentence]
+# The input type of `HypothesisList`.
 _List = tuple[Sentence, Sequence[Sentence]]
 Vector = NDArray[np.float64]
 
@@ -93,12 +92,7 @@ class ScoringModel:
         predicted = pair.source if self.reverse else pair.target
         return list(zip((*predicted, "</s>"), scores.words[0][0].tolist(), strict=True))
 
-    def translate(self, sentence: Sentence, *, settings: Generating = Generating()) -> Generated:
-        """Return the best translation of a sentence, which `translate_all` finds."""
-        (found,) = self.translate_all([sentence], settings=settings)
-        return found[0]
-
-    def translate_all(
+    def translate(
         self,
         sentences: Iterable[Sentence],
         *,
@@ -132,11 +126,6 @@ class ScoringModel:
         return self._load()
 
     @cached_property
-    def _pairs(self) -> Scoring:
-        of_phrases = self._report.checkpoint.config.network.scores_phrases
-        return self._load(of_phrases=True) if of_phrases else self._lists
-
-    @cached_property
     def _words(self) -> Scoring:
         return self._load(words=True)
 
@@ -153,20 +142,6 @@ class ScoringModel:
                 yield scores
         for check in self._checks:
             check.warn()
-
-    def score_pairs(self, pairs: Iterable[PhrasePair | _Pair]) -> Iterator[float]:
-        """Yield the score of each pair, in order; pairs are read lazily, in blocks.
-
-        A network that scores whole sentences treats each pair as a sentence and its translation.
-
-        :param pairs: each a `PhrasePair`, or a tuple of its fields.
-        :raises ModelError: on reaching a pair whose score is not a finite log-probability.
-        :raises TypeError: if a single pair is passed instead of an iterable of pairs.
-        """
-        if isinstance(pairs, PhrasePair):
-            raise TypeError(f"expected a list of pairs, got the pair {pairs}")
-        for scores in self._score(group_pairs(PhrasePair(*pair) for pair in pairs), self._pairs):
-            yield from scores.values[0].tolist()
 
     def score_lists(self, lists: Iterable[HypothesisList | _List]) -> Iterator[list[float]]:
         """Yield the scores of each list's hypotheses, in order; lists are read lazily.

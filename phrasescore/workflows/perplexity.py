@@ -34,22 +34,12 @@ class ModelPerplexity:
 
 
 @dataclass(frozen=True, slots=True)
-class LogZ:
-    """A network's log normalizer on a text: mean, deviation and largest absolute value."""
-
-    mean: float
-    deviation: float
-    largest: float
-
-
-@dataclass(frozen=True, slots=True)
 class TextPerplexities:
     """The perplexities of one text."""
 
     text: str
     sentences: int
     models: tuple[ModelPerplexity, ...]
-    log_z: LogZ | None
 
     def to_text(self) -> str:
         """Return the perplexities as text, without a newline at the end."""
@@ -62,13 +52,7 @@ class TextPerplexities:
                 [each.model, f"{each.found.unknown:,}", f"{including:.4f}", f"{excluding:.4f}"]
             )
         head = f"{name}: {self.sentences:,} sentences, {tokens:,} tokens (words and </s>)"
-        lines = [head, *text_table(rows)]
-        if self.log_z is not None:
-            lines.append(
-                f"log Z of the network: mean {self.log_z.mean:.4f}, standard deviation "
-                f"{self.log_z.deviation:.4f}, at most {self.log_z.largest:.4f} from 0"
-            )
-        return "\n".join(lines)
+        return "\n".join([head, *text_table(rows)])
 
     __repr__ = to_text
 
@@ -80,8 +64,7 @@ class TextPerplexities:
             if each.found.unknown == each.found.tokens:
                 values["excluding_unknown"] = None  # JSON has no NaN
             models.append(values)
-        log_z = None if self.log_z is None else asdict(self.log_z)
-        return {"text": self.text, "sentences": self.sentences, "models": models, "log_z": log_z}
+        return {"text": self.text, "sentences": self.sentences, "models": models}
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +84,6 @@ def perplexity(
     model: StrPath | None = None,
     lm: StrPath | None = None,
     mix_on: StrPath | None = None,
-    log_z: bool = False,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> PerplexitySummary:
@@ -118,7 +100,6 @@ def perplexity(
     :param model: the folder of a language model, of the kind cslm.
     :param lm: an n-gram model, ARPA (also .gz) or a KenLM binary.
     :param mix_on: a text on which the weight of a mixture of both models is chosen.
-    :param log_z: whether to report how far the network's log Z is from 0.
     """
     check_sequences(texts=texts)
     compute.check_only("precision", "device", "threads")
@@ -126,8 +107,6 @@ def perplexity(
         raise ArgumentError("nothing to measure: give --model, --lm, or both")
     if mix_on is not None and (model is None or lm is None):
         raise ArgumentError("--mix-on requires --model and --lm, which it mixes")
-    if log_z and model is None:
-        raise ArgumentError("--log-z requires --model")
     paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
     check_files((*paths, mixed_text), ())
     found = []
@@ -140,8 +119,7 @@ def perplexity(
         for path in paths:
             sentences = list(UnknownWordCheck(path, models.known_words).counted(_read(path)))
             rows = tuple(models.measure(sentences, weight))
-            of_network = models.log_z(sentences) if log_z else None
-            found.append(TextPerplexities(path, len(sentences), rows, of_network))
+            found.append(TextPerplexities(path, len(sentences), rows))
     return PerplexitySummary(tuple(found))
 
 
@@ -175,9 +153,8 @@ class _Models:
         precision = Precision(compute.precision, device)
         self.known_words[model] = checkpoint.target_vocabulary
         has_subwords = checkpoint.target_vocabulary.is_subwords
-        self._network = word_scorer.WordScorer(checkpoint, device, precision)
-        self._raw = word_scorer.WordScorer(checkpoint, device, precision, normalized=False)
-        self._models["network, subwords" if has_subwords else "network, <unk>"] = self._network
+        title = "network, subwords" if has_subwords else "network, <unk>"
+        self._models[title] = word_scorer.WordScorer(checkpoint, device, precision)
         if lm is not None and not has_subwords:
             backed_off = word_scorer.WordScorer(checkpoint, device, precision, backoff=lm)
             self._models["network, backed off"] = backed_off
@@ -207,9 +184,3 @@ class _Models:
         return measures.mixture_weight(
             *(self._score(model, sentences).log_probs for model in (network, ngrams))
         )
-
-    def log_z(self, sentences: _Sentences) -> LogZ:
-        models = (self._raw, self._network)
-        logits, log_probs = (self._score(model, sentences).log_probs for model in models)
-        values = logits - log_probs
-        return LogZ(float(values.mean()), float(values.std()), float(abs(values).max()))

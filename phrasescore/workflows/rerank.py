@@ -3,23 +3,18 @@
 import logging
 import os
 from dataclasses import dataclass
-from typing import cast, get_args
-
-import numpy as np
 
 from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_every_list, read_nbest
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from moses_integration.weight_lines import check_weights
-from phrasescore.arguments import StrPath, check_choice, check_sequences, flag
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.tuning import Reranking
-from tuning.choices import expected_gains, posterior
-from tuning.settings import GainName
 
 _logger = logging.getLogger(__name__)
 
@@ -47,8 +42,8 @@ def rerank(
     """Order the hypotheses in n-best lists by a new score, and write the best of each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
-    decoder's order. Scores are natural logarithms; with ``mbr`` the new score is expected BLEU or
-    chrF. Exactly one of ``weights`` and ``average`` is required.
+    decoder's order. Scores are natural logarithms. Exactly one of ``weights`` and ``average`` is
+    required.
 
     :param weights: order by the weighted sum of the features, with weights from a moses.ini,
         from ``Name= value`` lines, or from a mapping by feature name.
@@ -58,7 +53,7 @@ def rerank(
         raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
     nbest, output = os.fspath(nbest), os.fspath(output)
     check_files((nbest, weights_path(weights)), (output,))
-    score = NewScore(weights, settings)
+    score = _open_score(weights, settings)
     lists = read_nbest(nbest)
     if not settings.as_lists:
         cure = "--allow-missing writes an empty line"
@@ -80,7 +75,7 @@ def rerank(
                 sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
             )
             meter.update(found.num_lines)
-        unweighted = score.check_used()
+        unweighted = _check_used(score, weights)
     return RerankSummary(sentences, meter.done, moved, unweighted)
 
 
@@ -94,64 +89,45 @@ def rerank_lists(
 
     :param settings: all fields except the ones about missing sentences and about the output.
     """
-    settings.check_only(
-        "average", "mbr", "mbr_scale", "mbr_metric", "ignore_missing", "ignore_unweighted"
-    )
+    settings.check_only("average", "ignore_missing", "ignore_unweighted")
     check_sequences(lists=lists)
-    score = NewScore(weights, settings)
+    score = _open_score(weights, settings)
     lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
     if lists:
-        score.check_used()
+        _check_used(score, weights)
     return hypotheses_of(lines)
 
 
-class NewScore:
-    """The score by which hypotheses are ordered."""
+def _open_score(weights: WeightsSource | None, settings: Reranking) -> EvenAverage | WeightedSum:
+    """Check the settings, load the weights, and return the score by which to order."""
+    if (weights is None) == (not settings.average):
+        raise ArgumentError("expected either --weights or --average")
+    if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
+        raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
+    if weights is None:
+        return EvenAverage(list(dict.fromkeys(settings.average)))
+    known = load_weights(weights).lists
+    check_weights(known, _name_of(weights))
+    return WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
 
-    def __init__(self, weights: WeightsSource | None, settings: Reranking) -> None:
-        """Check the settings, and load the weights."""
-        metric, self._scale = settings.mbr_metric or "bleu", settings.mbr_scale or 1.0
-        check_choice(get_args(GainName), mbr_metric=metric)
-        self._metric = cast("GainName", metric)
-        if (weights is None) == (not settings.average):
-            problem = "expected either --weights or --average (--mbr can be used with both)"
-            raise ArgumentError(problem)
-        if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
-            raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
-        for name in ("mbr_scale", "mbr_metric"):
-            if getattr(settings, name) is not None and not settings.mbr:
-                raise ArgumentError(f"{flag(name)} requires --mbr")
-        self._is_mbr = settings.mbr
-        self._score: EvenAverage | WeightedSum
-        if weights is None:
-            self._score = EvenAverage(list(dict.fromkeys(settings.average)))
-            return
-        self._where = weights_path(weights) or "the weights"
-        known = load_weights(weights).lists
-        check_weights(known, self._where)
-        self._score = WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
 
-    def __call__(self, found: NbestList) -> Values:
-        """Return the score of each hypothesis."""
-        scores = self._score(found)
-        if not self._is_mbr:
-            return scores
-        return _expected_gains(found, scores, self._scale, self._metric)
+def _check_used(score: EvenAverage | WeightedSum, weights: WeightsSource | None) -> tuple[str, ...]:
+    """Warn of unused weights or of very different scales; return the unweighted features."""
+    if not isinstance(score, WeightedSum):
+        _warn_of_scales(score)
+        return ()
+    used = {name: score.weights[name] for name in score.used}
+    check_weights(used, f"{_name_of(weights)}, of features that the lists have")
+    unused = [name for name in score.weights if name not in score.used]
+    if unused:
+        _logger.warning(
+            "no hypothesis has these features, which have weights: %s", ", ".join(unused)
+        )
+    return tuple(sorted(score.unweighted))
 
-    def check_used(self) -> tuple[str, ...]:
-        """Warn of unused weights or of very different scales; return the unweighted features."""
-        score = self._score
-        if not isinstance(score, WeightedSum):
-            _warn_of_scales(score)
-            return ()
-        used = {name: score.weights[name] for name in score.used}
-        check_weights(used, f"{self._where}, of features that the lists have")
-        unused = [name for name in score.weights if name not in score.used]
-        if unused:
-            _logger.warning(
-                "no hypothesis has these features, which have weights: %s", ", ".join(unused)
-            )
-        return tuple(sorted(score.unweighted))
+
+def _name_of(weights: WeightsSource | None) -> str:
+    return weights_path(weights) or "the weights"
 
 
 def _warn_of_scales(score: EvenAverage) -> None:
@@ -163,13 +139,6 @@ def _warn_of_scales(score: EvenAverage) -> None:
             f"{dominant} dominates the average: its deviation within a list is {high:.2g}, and "
             f"{low:.2g} for {other}; `phrasescore tune` finds a weight for each"
         )
-
-
-def _expected_gains(found: NbestList, scores: Values, scale: float, metric: GainName) -> Values:
-    """Return the expected metric of each hypothesis; identical hypotheses have equal values."""
-    words, which = list(found.distinct().values()), found.numbering[1]
-    probabilities = np.bincount(which, posterior(scores, scale)).astype(np.float64)
-    return np.asarray(expected_gains(words, probabilities, metric=metric)[which])
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:

@@ -41,8 +41,7 @@ class SelectSummary:
 
     kept: int
     lines: int
-    # The highest difference of a kept line, in nats per token; None for lines drawn at random.
-    highest_difference: float | None
+    highest_difference: float  # of a kept line, in nats per token
 
 
 def select(
@@ -70,7 +69,7 @@ def select(
     :param output: the file for the lines selected from ``text``; ``target_output`` is for those
         from ``target``.
     :param in_domain: an n-gram model of in-domain text, ARPA (also .gz) or a KenLM binary;
-        ``general`` is a model of text such as ``text``. Both are None if lines are drawn at random.
+        ``general`` is a model of text such as ``text``.
     :param differences: the file for the difference of each line, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
@@ -89,10 +88,8 @@ def select(
         if one is not None and other is not None and same_file(one, other):
             raise ArgumentError(f"{names} are the same file: expected two models")
     given = [one is not None for one, _ in sides]
-    if settings.at_random and (any(given) or differences is not None or threshold is not None):
-        raise ArgumentError("--random cannot be combined with models, --scores or --threshold")
-    if not settings.at_random and not any(given):
-        raise ArgumentError("expected --in-domain and --general, or --random")
+    if not any(given):
+        raise ArgumentError("expected --in-domain and --general")
     if (target is None) != (target_output is None):
         raise ArgumentError("a target text and --target-output must be given together")
     if target is None and given[1]:
@@ -107,37 +104,25 @@ def select(
             _logger.warning(
                 "the %s models for both sides are the same file, but the languages differ", kind
             )
-    values = None
-    if settings.at_random:
-        total = sum(1 for _ in _read(texts))
-        chosen = draw(total, _num_kept(total, settings), settings.seed)
+    models = [
+        None if one is None or other is None else CrossEntropyDifference(one, other)
+        for one, other in sides
+    ]
+    values = _score(texts, models, usable_threads(settings.processes), progress)
+    if threshold is None:
+        share = settings.share or 0.0
+        chosen = choose_best(values, settings.lines or max(1, round(share * len(values))))
     else:
-        models = [
-            None if one is None or other is None else CrossEntropyDifference(one, other)
-            for one, other in sides
-        ]
-        values = _score(texts, models, usable_threads(settings.processes), progress)
-        if threshold is None:
-            chosen = choose_best(values, _num_kept(len(values), settings))
-        else:
-            chosen = values < threshold
-            if not chosen.any():
-                problem = f"no line has a difference below {threshold:g}; the lowest is"
-                raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
+        chosen = values < threshold
+        if not chosen.any():
+            problem = f"no line has a difference below {threshold:g}; the lowest is"
+            raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
     with ExitStack() as stack:
         _write(stack, texts, outputs[:2], chosen)
-        if outputs[2] is not None and values is not None:
+        if outputs[2] is not None:
             stream = stack.enter_context(open_output(outputs[2]))
             stream.writelines(f"{value:.7g}\n".encode() for value in values.tolist())
-    highest = None if values is None else float(values[chosen].max())
-    return SelectSummary(int(chosen.sum()), len(chosen), highest)
-
-
-def _num_kept(total: int, settings: Selecting) -> int:
-    if settings.share is not None:
-        return max(1, round(settings.share * total))
-    assert settings.lines is not None
-    return min(settings.lines, total)
+    return SelectSummary(int(chosen.sum()), len(chosen), float(values[chosen].max()))
 
 
 def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
@@ -224,11 +209,4 @@ def choose_best(values: Floats, count: int) -> Flags:
     """
     chosen = np.zeros(len(values), dtype=bool)
     chosen[np.argsort(values, kind="stable")[:count]] = True
-    return chosen
-
-
-def draw(total: int, count: int, seed: int) -> Flags:
-    """Return flags that mark random sentences, as a baseline for a selection."""
-    chosen = np.zeros(total, dtype=bool)
-    chosen[np.random.default_rng(seed).permutation(total)[:count]] = True
     return chosen

@@ -1,60 +1,58 @@
-"""Report the content of a model, a phrase table, a system or an experiment."""
+"""Report what works on this machine, or the content of a model, a system or an experiment."""
 
 import dataclasses
+import importlib.metadata
+import inspect
 import json
 import os
+import pkgutil
+import platform
+import shutil
+import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.phrase_table import read_phrase_table
-from moses_integration.table_report import TableReport, report_table
-from phrasescore.arguments import StrPath
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.arguments import METRICS, PRECISIONS, StrPath
+from phrasescore.devices import usable_threads
+from phrasescore.errors import PhrasescoreError, PluginError
+from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS
+from phrasescore.features.packages import find_classes
 from phrasescore.io.journal import read_journal
-from phrasescore.io.output import optional_path
 from phrasescore.io.text_table import text_table
-from phrasescore.progress import Meter, ProgressCallback, format_duration
+from phrasescore.progress import format_duration
 from phrasescore.settings.toml_file import read_toml
+from phrasescore.version import __version__
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecords
+from tuning.settings import METRICS as TUNING_METRICS
 
 if TYPE_CHECKING:
     from phrasescore.report.model_summary import ModelReport
 
-_LONGEST = 10  # phrases with more words share one row of the text output
 # A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
-
-
-@dataclass(frozen=True, slots=True)
-class TableFigures:
-    """Statistics about a phrase table."""
-
-    path: str
-    report: TableReport
-
-    def to_json(self) -> str:
-        """Return one JSON object, indented."""
-        return json.dumps({"path": self.path, **dataclasses.asdict(self.report)}, indent=2)
-
-    def to_text(self) -> str:
-        """Return the report as text, without a newline at the end."""
-        tables = (
-            text_table(_rows(self.report), "l"),
-            text_table(_length_rows(self.report), "r"),
-            text_table(_score_rows(self.report), "r"),
-        )
-        return "\n\n".join("\n".join(lines) for lines in tables)
-
-    __repr__ = to_text
+# A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_GPU_FILE = Path("/dev/nvidia0")
+# What phrasescore's own metrics measure; TER is lower for better translations.
+_METRICS: dict[str, str] = {
+    "multi-bleu": "BLEU on the words of the file, as in Moses' multi-bleu.perl.",
+    "bleu": "BLEU; evaluate has sacrebleu's, with its signature.",
+    "chrf": "The F-score of character n-grams, chrF2.",
+    "chrf++": "chrF2 with n-grams of one and two words.",
+    "ter": "The translation edit rate: lower is better.",
+    "word_accuracy": "1 minus the word error rate, for lines of few words.",
+    "cer": "1 minus the character error rate in tune, which maximises; the rate in evaluate.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The main facts about a system or an experiment."""
+    """The main facts about this machine, a system or an experiment."""
 
-    path: str
+    path: str | None
     facts: dict[str, str]
     table: str = ""  # an experiment's results
 
@@ -70,30 +68,27 @@ class Overview:
     __repr__ = to_text
 
 
-def show(
-    path: StrPath, *, model: StrPath | None = None, progress: ProgressCallback | None = None
-) -> "ModelReport | TableFigures | Overview":
+def show(path: StrPath | None = None) -> "ModelReport | Overview":
     """Return facts about a file or folder that a verb wrote; ``to_text()`` formats them.
 
-    :param path: a model, a phrase table, the folder of ``build`` or ``experiment``, or a
-        ``system.toml``.
+    Without a path, the facts are what works on this machine and what is missing, and the features
+    and metrics that options accept. Nothing is computed or changed.
+
+    :param path: a model, the folder of ``build`` or ``experiment``, or a ``system.toml``.
     """
+    if path is None:
+        return Overview(None, {**dict(_machine()), **dict(_features()), **dict(_metrics())})
     path = os.fspath(path)
-    is_system = path.endswith(".toml")
-    if not os.path.isdir(path) and not is_system:
-        return _count_table(path, optional_path(model), progress)
-    if model is not None:
-        raise ArgumentError("--model can only be used with a phrase table")
-    if is_system:
+    if path.endswith(".toml"):
         return _system_overview(path)
-    names = os.listdir(path)
+    names = os.listdir(path) if os.path.isdir(path) else []
     if STATE in names:
         return _experiment_overview(path)
+    if "moses.ini" in names and not _MODEL_FILES.intersection(names):
+        return _build_overview(path)
     if not _MODEL_FILES.intersection(names):
-        if "moses.ini" in names:
-            return _build_overview(path)
-        expected = "expected the folder of a model, of build or of an experiment"
-        raise PhrasescoreError(f"{path}: {expected}, found none of their files")
+        expected = "expected a system.toml, or the folder of a model, of build or of an experiment"
+        raise PhrasescoreError(f"{path}: {expected}")
     from phrasescore.report.model_summary import model_report  # imports torch
 
     return model_report(path)
@@ -141,69 +136,92 @@ def _build_overview(path: str) -> Overview:
     return Overview(path, {**sizes, **weights})
 
 
-def _count_table(path: str, model: str | None, progress: ProgressCallback | None) -> TableFigures:
-    shortlists = None
-    if model is not None:
-        from phrasescore.models.checkpoint import load_checkpoint  # imports torch
+def _machine() -> Iterator[tuple[str, str]]:
+    import torch
 
-        checkpoint = load_checkpoint(model)
-        if not checkpoint.config.network.reads_source:
-            problem = f"{model}: expected a translation model,"
-            raise PhrasescoreError(f"{problem} found a language model ({checkpoint.config.kind})")
-        shortlists = (checkpoint.table_source_vocabulary, checkpoint.table_target_vocabulary)
-    can_read_again = os.path.isfile(path)  # and not a pipe
-    with Meter("show", "lines", progress, lines_of=path) as meter:
-        report = report_table(
-            meter.track(read_phrase_table(path)),
-            shortlists=shortlists,
-            read_again=(lambda: read_phrase_table(path)) if can_read_again else None,
+    from phrasescore.engines.ray_connection import describe, processor_fields
+    from phrasescore.kernels.precision import lacks_units
+
+    python = platform.python_version()
+    yield "versions", f"phrasescore {__version__}, Python {python}, torch {torch.__version__}"
+    model = processor_fields().get("model name", "unknown")
+    yield "processor", f"{model}: {describe()['processor']}"
+    fast = [name for name in PRECISIONS if name in ("bfloat16", "int8") and not lacks_units(name)]
+    yield "fast --precision", " and ".join(fast or ["float32"])
+    yield "threads", _threads()
+    yield "GPU", _gpu()
+    moses = shutil.which("moses")
+    yield "moses", moses or "missing on the PATH; only decode --decoder moses needs it"
+    yield "kenlm", _kenlm()
+    for name, extra, use in (
+        ("ctranslate2", "ctranslate2", "for rescore --ctranslate2"),
+        ("ray", "cluster", "for --engine ray"),
+        ("plotly", "report", "for report"),
+    ):
+        try:
+            yield name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            yield name, f"missing, {use}: pip install 'phrasescore[{extra}]'"
+
+
+def _threads() -> str:
+    usable = usable_threads(None)
+    found = f"{usable} of {os.cpu_count() or 1} cores"
+    try:
+        allowed, period = _QUOTA.read_text(encoding="utf-8").split()
+        quota = int(allowed) / int(period)
+    except (OSError, ValueError):  # no limit
+        return found
+    if quota >= usable:
+        return found
+    return f"{found}, but this container is limited to {quota:g}: --threads {max(1, int(quota))}"
+
+
+def _gpu() -> str:
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a driver that is too old
+        is_there = torch.cuda.is_available()
+    if is_there:
+        return ", ".join(map(torch.cuda.get_device_name, range(torch.cuda.device_count())))
+    if _GPU_FILE.exists():
+        return "unusable: install a torch with CUDA (https://pytorch.org), or update the driver"
+    return "none; networks run on the CPU"
+
+
+def _kenlm() -> str:
+    from phrasescore.language_models.ngram_scorer import import_kenlm
+
+    try:
+        import_kenlm()
+    except PhrasescoreError as error:
+        return str(error)
+    return importlib.metadata.version("kenlm")
+
+
+def _features() -> Iterator[tuple[str, str]]:
+    for name in sorted(FEATURES):
+        only = " Only for lists." if name in NOT_OF_PHRASES else ""
+        needs = " Needs --model." if name in OF_SHORTLISTS else ""
+        yield f"feature {name}", f"{_about(pkgutil.resolve_name(FEATURES[name]))}{only}{needs}"
+    for found in find_classes():  # which are imported
+        try:
+            made = found.load()
+        except PluginError as error:
+            yield f"refused feature {found.name}", f"{found.package}: {error.problem}"
+            continue
+        only = "" if getattr(made, "not_of_phrases", None) is None else " Only for lists."
+        yield f"feature {found.name}", f"{_about(made)}{only} ({found.package})"
+
+
+def _metrics() -> Iterator[tuple[str, str]]:
+    for name in METRICS:
+        yield (
+            f"metric {name}",
+            _METRICS[name] + ("" if name in TUNING_METRICS else " Not for tune."),
         )
-    return TableFigures(path, report)
 
 
-def _rows(report: TableReport) -> list[tuple[str, str]]:
-    each = report.targets_per_source
-    counts = report.counts
-    rows = [
-        ("lines", f"{report.lines:,}"),
-        ("distinct sources", f"{report.distinct_sources:,}"),
-        ("distinct targets", f"{report.distinct_targets:,}"),
-        (
-            "targets per source",
-            f"mean {each.mean:.2f}, median {each.median:g}, max {each.max:,}"
-            + ("" if each.max_source is None else f" (of {each.max_source!r})"),
-        ),
-        ("times extracted", f"{counts.joint:,.0f} in all (joint counts)"),
-        ("lines extracted once", f"{counts.once:,} ({counts.once / report.lines:.1%})"),
-        ("lines without counts", f"{report.lines - counts.lines:,}"),
-    ]
-    if (coverage := report.coverage) is not None:
-        for side in ("source", "target"):
-            share = getattr(coverage, f"{side}_words")
-            by_count = getattr(coverage, f"{side}_words_by_count")
-            text = f"{share:.2%} of the running words; {by_count:.2%} weighted by the counts"
-            rows.append((f"{side} words in shortlist", text))
-        rows.append(("pairs without <unk>", f"{coverage.pairs:.2%} of the lines"))
-    return rows
-
-
-def _length_rows(report: TableReport) -> list[list[str]]:
-    """Return the number of phrases by length; all longer phrases share one row."""
-    names = [*map(str, range(1, _LONGEST + 1)), f"> {_LONGEST}"]
-    sides = []
-    for lengths in (report.source_lengths, report.target_lengths):
-        counts = [lengths.get(length, 0) for length in range(1, _LONGEST + 1)]
-        sides.append([*counts, report.lines - sum(counts)])
-    rows = [["words", "source phrases", "", "target phrases", ""]]
-    for name, *both in zip(names, *sides, strict=True):
-        if any(both):
-            shares = ((f"{count:,}", f"{count / report.lines:.1%}") for count in both)
-            rows.append([name, *(cell for share in shares for cell in share)])
-    return rows
-
-
-def _score_rows(report: TableReport) -> list[list[str]]:
-    return [["column", "lowest", "highest", "mean of ln"]] + [
-        [str(number), f"{column.min:.6g}", f"{column.max:.6g}", f"{column.mean_log:.4f}"]
-        for number, column in enumerate(report.scores, start=1)
-    ]
+def _about(made: object) -> str:
+    return (inspect.getdoc(made) or "").partition("\n")[0].replace("``", "")

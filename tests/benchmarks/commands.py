@@ -13,6 +13,8 @@ from tests.benchmarks import peak_memory
 from tests.benchmarks.results import Row, quotients
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+# Options of a command that is measured by its seconds of the processor.
+ALONE = ("--threads", "1", "--device", "cpu", "--quiet")
 PHRASESCORE = (sys.executable, "-m", "phrasescore")
 
 
@@ -47,6 +49,14 @@ def measure_command(
     output, _, found = done.stdout.rstrip("\n").rpartition("\n")
     cost = json.loads(found)
     return Cost(cost["seconds"], cost["cpu"], cost["bytes"]), output
+
+
+def measure_work(
+    command: Sequence[str], little: Sequence[str], folder: Path, field: str = "wall"
+) -> float:
+    """Return the seconds of a command without those of one that has little to do but load."""
+    whole, loading = (measure_command(each, folder)[0] for each in (command, little))
+    return float(getattr(whole, field) - getattr(loading, field))
 
 
 def find_tool(name: str, folder: str | None) -> str | None:

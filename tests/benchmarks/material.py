@@ -1,22 +1,23 @@
-"""What the benchmarks work on: the lines of a table, and networks with random weights."""
+"""What the benchmarks work on: a table, lists, and networks with random weights."""
 
+import contextlib
 import gzip
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from moses_integration.nbest import read_nbest
 from moses_integration.phrase_table import read_phrase_table
 from phrasescore.io.text import read_lines
-from phrasescore.models.checkpoint import Checkpoint, TrainingRecord
-from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.records import PhrasePair
+from phrasescore.models.attention import AttentionNetwork
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, empty_network
+from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
-from tests.benchmarks.plain_torch import PlainEncoderDecoder
 
 # Wide enough that the probabilities of words differ as those of a trained network do. With the
 # 0.01 that training starts from, all are alike and no error of rounding would show.
@@ -41,6 +42,35 @@ def read_pairs(paths: Iterable[Path | str]) -> Iterator[PhrasePair]:
         yield from (line.pair for line in read_phrase_table(str(path)))
 
 
+def write_lists(nbest: str, source: str, count: int, folder: Path) -> list[HypothesisList]:
+    """Write lists at equal distances, and their sources, as ``lists.gz`` and ``source``.
+
+    The first of them alone is ``little.gz``.
+    """
+    sources = list(read_lines(source))
+    step = max(len(sources) // count, 1)
+    chosen = range(0, len(sources), step)[:count]
+    (folder / "source").write_bytes(b"".join(sources[place] + b"\n" for place in chosen))
+    lists: list[HypothesisList] = []
+    lines: list[list[bytes]] = []
+    for item in read_nbest(nbest):
+        if item.id in chosen:
+            fields = (raw.partition(b" ||| ")[2] for raw in item.raws)
+            lines.append([b"%d ||| %b\n" % (len(lines), rest) for rest in fields])
+            words = item.distinct()
+            hypotheses = [words[hypothesis] for hypothesis in item.hypotheses]
+            lists.append(HypothesisList(tuple(sources[item.id].decode().split()), hypotheses))
+    for name, parts in (("lists.gz", lines), ("little.gz", lines[:1])):
+        text = b"".join(line for part in parts for line in part)
+        (folder / name).write_bytes(gzip.compress(text, 1))
+    return lists
+
+
+def last_values(lists: Path) -> list[float]:
+    """Return the last feature value of each hypothesis."""
+    return [float(raw.rsplit(b" ||| ", 2)[1].split()[-1]) for raw in read_lines(str(lists))]
+
+
 def padded_vocabularies(pairs: Iterable[PhrasePair], config: Config) -> list[Vocabulary]:
     """Return the shortlists of both sides, filled up to the configured sizes.
 
@@ -61,33 +91,27 @@ def padded_vocabularies(pairs: Iterable[PhrasePair], config: Config) -> list[Voc
     return vocabularies
 
 
-def random_checkpoint(config: Config, vocabularies: list[Vocabulary]) -> Checkpoint:
-    """Return a model with random weights; its recurrent matrices are as training starts them."""
-    config = config.override([f"model.init_std={INIT_STD}"])
-    source, target = vocabularies
-    model = start_network(config, source, target).eval()
-    return Checkpoint(model, config, source, target, TrainingRecord())
+def pairs_of(lists: Iterable[HypothesisList]) -> Iterator[PhrasePair]:
+    return (PhrasePair(item.source, words) for item in lists for words in item.hypotheses[:100])
 
 
-def start_network(config: Config, source: Vocabulary, target: Vocabulary) -> EncoderDecoder:
-    assert isinstance(config.model, EncoderDecoderConfig)
-    network = EncoderDecoder(config.model, len(source), len(target))
-    network.initialize(torch.Generator().manual_seed(config.training.seed))
-    return network
+def start_checkpoint(config: Config, pairs: Iterable[PhrasePair]) -> Checkpoint:
+    """Return a model with the weights that training starts from."""
+    source, target = padded_vocabularies(pairs, config)
+    network: Any = empty_network(config, len(source), len(target)).to_empty(device="cpu")
+    network.initialize(torch.Generator().manual_seed(1))
+    if isinstance(network, AttentionNetwork):
+        with torch.no_grad():
+            # Start weights attend to every word alike.
+            network.alignment.energy.normal_(0, 1, generator=torch.Generator().manual_seed(2))
+    return Checkpoint(network.eval(), config, source, target, TrainingRecord())
 
 
-def plain_copy(model: EncoderDecoder) -> PlainEncoderDecoder:
-    sizes = model.config
-    # Without drawing start weights that are overwritten.
-    with torch.device("meta"):
-        plain = PlainEncoderDecoder(
-            hidden_size=sizes.hidden_size,
-            embedding_size=sizes.embedding_size,
-            maxout_units=sizes.maxout_size,
-            output_rank=sizes.output_rank,
-            source_size=len(model.source_embedding),
-            target_size=len(model.target_embedding),
-        )
-    plain = plain.to_empty(device="cpu")
-    plain.load_state_dict(model.state_dict())
-    return plain
+@contextlib.contextmanager
+def torch_threads(number: int) -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(number)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

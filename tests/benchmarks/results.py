@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+import datetime
 import json
+import os
+import platform
 import statistics
 from collections.abc import Mapping, Sequence
+from importlib import metadata
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
 from tabulate import tabulate
 
+from phrasescore.version import __version__
+
 LABEL_WIDTH = 58
+PACKAGES = ("torch", "numpy", "numba", "ctranslate2", "sacrebleu")
 
 
 class Row(NamedTuple):
@@ -111,3 +120,27 @@ class Book:
 def quotients(over: Sequence[float], under: Sequence[float]) -> list[float]:
     """Return ``over / under``, measurement by measurement."""
     return [a / b for a, b in zip(over, under, strict=True)]
+
+
+def describe_machine() -> dict[str, str]:
+    """Return the machine and the versions that the figures are of."""
+    model = platform.processor() or platform.machine()
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                model = line.partition(":")[2].strip()
+                break
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    versions = {"phrasescore": __version__}
+    for package in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[package] = metadata.version(package)
+    return {
+        "date": datetime.datetime.now(datetime.UTC).date().isoformat(),
+        "cpu": model,
+        "cores": str(os.cpu_count()),
+        "vector instructions": torch.backends.cpu.get_cpu_capability(),
+        "python": platform.python_version(),
+        **versions,
+        "load before (1, 5, 15 minutes)": load,
+    }

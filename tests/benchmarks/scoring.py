@@ -1,4 +1,4 @@
-"""Scoring: phrasescore's annotation of a table against plain torch, which scores each pair alone.
+"""Scoring: ``annotate`` against plain torch, which scores each pair alone; and on a GPU.
 
 The machine may be shared, so a figure means little by itself: the sides take turns, slice after
 slice of the table, and what counts is their ratio within a slice.
@@ -6,216 +6,165 @@ slice of the table, and what counts is their ratio within a slice.
 
 from __future__ import annotations
 
+import math
 import tempfile
 import time
-from array import array
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 
-from moses_integration.phrase_table import read_table_blocks
-from phrasescore.arguments import PrecisionName
-from phrasescore.features.model import Network
-from phrasescore.features.neural import NeuralScore
-from phrasescore.features.request import ScoringRequest
-from phrasescore.io.resumable import ResumableOutput
+from phrasescore.io.text import read_lines
 from phrasescore.kernels.precision import lacks_units
-from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, save_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import EncoderDecoderConfig
-from phrasescore.workflows.scoring.scoring import Scoring
-from tests.benchmarks import plain_torch
-from tests.benchmarks.machine import torch_threads
+from tests.benchmarks.commands import PHRASESCORE, measure_command, measure_work
 from tests.benchmarks.material import (
-    padded_vocabularies,
-    plain_copy,
-    random_checkpoint,
+    INIT_STD,
     read_pairs,
+    start_checkpoint,
+    torch_threads,
     write_slices,
 )
-from tests.benchmarks.plain_torch import IdPair, PlainEncoderDecoder
+from tests.benchmarks.plain_torch import IdPair, plain_encoder_decoder
 from tests.benchmarks.results import Report, Row, quotients
+from tests.benchmarks.settings import Settings
+from tests.benchmarks.training import measure_training
 
 BATCH_SIZE = 256
-# As ``phrasescore annotate`` writes.
-CHUNK_LINES = 65536
-REDUCED: tuple[PrecisionName, ...] = ("bfloat16", "int8")
 TARGETS = {"float32": " (target 4)", "bfloat16": " (target 7)", "int8": " (target 7)"}
+# Lines of a table that takes hardly longer than loading.
+LITTLE = 64
+# The sizes with which memory is measured.
+SMALL = "small"
 
 
-@dataclass(frozen=True)
-class ScoringOptions:
-    table: str
-    config: Config
-    lines: int
-    slice_lines: int
-    threads: int
-    # A trained network's folder, in place of random weights.
-    network: str | None = None
-    # Beside float32; none named are those that the processor is quick at.
-    reduced: tuple[PrecisionName, ...] = ()
-
-    @property
-    def precisions(self) -> tuple[PrecisionName, ...]:
-        """Return those measured. A type that has no instructions takes longer than float32."""
-        quick = tuple(name for name in REDUCED if not lacks_units(name))
-        return ("float32", *(self.reduced or quick))
-
-
-def open_scorer(feature: NeuralScore, device: str, threads: int) -> Scoring:
-    checkpoint = feature._checkpoint
-    request = ScoringRequest((Network(""),), (checkpoint,), device, of_phrases=True)
-    scorer = Scoring(request, Compute(workers=threads))
-    feature.rows = scorer.features[0].rows
-    scorer.features[0] = feature
-    return scorer
-
-
-@dataclass
-class Side:
-    """The measurements of one implementation, one a slice."""
-
-    seconds: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
-
-    def speed(self, pairs: list[float]) -> list[float]:
-        return quotients(pairs, self.seconds)
-
-
-@dataclass
-class Measurements:
-    plain: Side = field(default_factory=Side)
-    ours: dict[str, Side] = field(default_factory=dict)
-    pairs: list[float] = field(default_factory=list)
-
-
-def annotate_file(table: Path, output: Path, scorer: Scoring) -> array[float]:
-    """Add a column to a .gz table and write a .gz table, as ``phrasescore annotate`` does.
-
-    :return: the values of the column, in few bytes: memory is measured, too.
-    """
-    kept = array("d")
-    with ResumableOutput(str(output), {}, resume=False, chunk_lines=CHUNK_LINES) as target:
-        blocks = target.remaining(read_table_blocks(str(table)), str(table))
-        for block, scores in scorer.score_lines(blocks):
-            target.write(block.with_scores([*scores.values]), block.raw, block.num_lines)
-            kept.frombytes(scores.values[0].tobytes())
-    return kept
-
-
-def measure_scoring(options: ScoringOptions) -> Report:
+def measure_scoring(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        slices = write_slices(options.table, folder, options.lines, options.slice_lines)
-        if options.network is None:
-            vocabularies = padded_vocabularies(read_pairs(slices), options.config)
-            checkpoint = random_checkpoint(options.config, vocabularies)
-        else:
-            checkpoint = load_checkpoint(options.network)
-        with torch_threads(1):
-            ours = {
-                precision: NeuralScore(checkpoint, torch.device("cpu"), precision=precision)
-                for precision in options.precisions
-            }
-        bench = _Bench(options, checkpoint, ours, folder)
-        bench.warm_up(slices[0])
-        for path in slices:
-            bench.measure(path)
-    return _report(options, bench.found, checkpoint)
+        bench = _Bench(settings, Path(name))
+        # A type that has no instructions takes longer than float32.
+        names = ["float32", *(each for each in ("bfloat16", "int8") if not lacks_units(each))]
+        ours: dict[str, list[float]] = {each: [] for each in names}
+        values: dict[str, list[float]] = {each: [] for each in names}
+        plain: list[float] = []
+        wanted: list[float] = []
+        for path in bench.slices:
+            # The plain side does half before ours and half after: what else runs on the machine
+            # then weighs on both alike.
+            ids = bench.ids(path)
+            half = len(ids) // 2
+            before, first = bench.plain(ids[:half])
+            for each in names:
+                ours[each].append(bench.annotate(path, "--device", "cpu", "--precision", each))
+                values[each] += bench.values()
+            after, second = bench.plain(ids[half:])
+            plain.append(before + after)
+            wanted += first + second
+        whole = bench.annotate_all()
+    rows = [Row("plain torch, float32", quotients(bench.sizes, plain), "pairs/s", 0)]
+    rows += [
+        Row(f"annotate, {each}", quotients(bench.sizes, ours[each]), "pairs/s", 0) for each in names
+    ]
+    rows += [
+        Row(f"annotate {each} / plain float32{TARGETS[each]}", quotients(plain, ours[each]))
+        for each in names
+    ]
+    for each in names:
+        rows += _errors(f"annotate {each}", values[each], wanted)
+    rows.append(Row("mean log-probability of a pair", [float(np.mean(wanted))]))
+    return Report("scoring", bench.what(), [*rows, *whole])
+
+
+def measure_gpu(settings: Settings) -> Report:
+    """Measure scores against the CPU's, and speed; the card is nobody else's."""
+    with tempfile.TemporaryDirectory() as name:
+        bench = _Bench(settings, Path(name))
+        bench.annotate(bench.little, "--device", "cpu")
+        wanted = bench.values()
+        rows: list[Row] = []
+        for precision in ("float32", "tf32", "bfloat16"):
+            options = ("--device", "cuda", "--precision", precision)
+            bench.annotate(bench.little, *options)
+            rows += _errors(precision, bench.values(), wanted)
+            seconds = [bench.annotate(path, *options) for path in bench.slices]
+            speeds = quotients(bench.sizes, seconds)
+            rows.append(Row(f"{precision}: annotate, from .gz to .gz", speeds, "pairs/s", 0))
+            # The plain loop is in float32, or in tf32 beside tf32.
+            training = (*settings.overrides, f"training.precision={precision}")
+            trained = measure_training(replace(settings, overrides=training), "cuda")
+            rows += [row._replace(label=f"{precision}, {row.label}") for row in trained.rows]
+    return Report("gpu", bench.what(), rows)
+
+
+def _errors(name: str, values: Sequence[float], wanted: Sequence[float]) -> list[Row]:
+    errors = np.abs(np.subtract(values, wanted))
+    return [
+        Row(f"{name}, largest error in log", [float(errors.max())], digits=6),
+        Row(f"{name}, mean error in log", [float(errors.mean())], digits=6),
+    ]
 
 
 class _Bench:
-    """The implementations with the same weights, and what was found."""
+    """A table in slices, and a network with random weights of which both sides have a copy."""
 
-    def __init__(
-        self,
-        options: ScoringOptions,
-        checkpoint: Checkpoint,
-        ours: dict[PrecisionName, NeuralScore],
-        folder: Path,
-    ) -> None:
-        assert isinstance(checkpoint.model, EncoderDecoder)
-        self.options = options
-        self.checkpoint = checkpoint
-        self.model = checkpoint.model
-        self.plain: PlainEncoderDecoder = plain_copy(checkpoint.model).eval()
-        self.ours = ours
-        self.folder = folder
-        self.found = Measurements(ours={name: Side() for name in ours})
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        self._settings, self._folder = settings, folder
+        (little,) = write_slices(settings.table, folder, LITTLE, LITTLE)
+        self.little = little.rename(folder / "little.gz")
+        self.slices = write_slices(settings.table, folder, settings.lines, settings.slice_lines)
+        self.sizes = [sum(1 for _ in read_lines(str(path))) for path in self.slices]
+        self.checkpoint = self._save(settings.config(), self.slices)
+        assert isinstance(self.checkpoint.model, EncoderDecoder)
+        self._plain = plain_encoder_decoder(self.checkpoint.model)
+        self.plain(self.ids(self.little))
 
-    def warm_up(self, path: Path) -> None:
-        few = list(islice(read_pairs([path]), 2 * BATCH_SIZE))
-        with torch_threads(self.options.threads):
-            plain_torch.score(self.plain, self._ids(few), BATCH_SIZE)
-        with torch_threads(1):
-            for feature in self.ours.values():
-                feature.score(PhraseBlock.of(few))
+    def _save(self, config: Config, tables: Sequence[Path | str]) -> Checkpoint:
+        config = config.override([f"model.init_std={INIT_STD}"])
+        checkpoint = start_checkpoint(config, read_pairs(tables))
+        save_checkpoint(self._folder / "model", checkpoint)
+        return checkpoint
 
-    def measure(self, path: Path) -> None:
-        """Let each implementation score a slice.
-
-        The plain one does half of it before ours and half after: what else runs on the machine
-        then weighs on both alike.
-        """
-        found = self.found
-        ids = self._ids(read_pairs([path]))
-        half = len(ids) // 2
-        before, first = self._plain(ids[:half])
-        self._ours(path, "float32")
-        after, second = self._plain(ids[half:])
-        for precision in self.options.precisions[1:]:
-            self._ours(path, precision)
-        found.plain.seconds.append(before + after)
-        found.plain.values += first + second
-        found.pairs.append(len(ids))
-
-    def _ids(self, pairs: Iterable[PhrasePair]) -> list[IdPair]:
+    def ids(self, path: Path) -> list[IdPair]:
         sources = self.checkpoint.source_vocabulary
         targets = self.checkpoint.target_vocabulary
-        return [(sources.ids(pair.source), targets.ids(pair.target)) for pair in pairs]
+        return [(sources.ids(pair.source), targets.ids(pair.target)) for pair in read_pairs([path])]
 
-    def _plain(self, ids: list[IdPair]) -> tuple[float, list[float]]:
-        with torch_threads(self.options.threads):
+    def plain(self, ids: Sequence[IdPair]) -> tuple[float, list[float]]:
+        with torch_threads(self._settings.threads):
             start = time.perf_counter()
-            values = plain_torch.score(self.plain, ids, BATCH_SIZE)
+            values = self._plain.score(ids, BATCH_SIZE)
             return time.perf_counter() - start, values
 
-    def _ours(self, path: Path, precision: PrecisionName) -> None:
-        side = self.found.ours[precision]
-        start = time.perf_counter()
-        with open_scorer(self.ours[precision], "cpu", self.options.threads) as scorer:
-            values = annotate_file(path, self.folder / "out.gz", scorer)
-        side.seconds.append(time.perf_counter() - start)
-        side.values += values
+    def _command(self, table: Path | str, output: str, *options: str) -> list[str]:
+        command = [*PHRASESCORE, "annotate", str(table), "--model", "model", "--output", output]
+        return [*command, "--workers", str(self._settings.threads), "--quiet", *options]
 
+    def annotate(self, table: Path, *options: str) -> float:
+        """Return the seconds without loading."""
+        whole, little = self._command(table, "out.gz"), self._command(self.little, "little.out")
+        return measure_work([*whole, *options], [*little, *options], self._folder)
 
-def _report(options: ScoringOptions, found: Measurements, checkpoint: Checkpoint) -> Report:
-    plain, pairs = found.plain, found.pairs
-    rows = [Row("plain torch, float32", plain.speed(pairs), "pairs/s", 0)]
-    for name, side in found.ours.items():
-        rows.append(Row(f"annotate, {name}", side.speed(pairs), "pairs/s", 0))
-    for name, side in found.ours.items():
-        ratio = quotients(plain.seconds, side.seconds)
-        rows.append(Row(f"annotate {name} / plain float32{TARGETS[name]}", ratio))
-    wanted = np.array(plain.values)
-    sides = {f"annotate {name}": side for name, side in found.ours.items()}
-    for name, side in sides.items():
-        errors = np.abs(np.array(side.values) - wanted)
-        rows.append(Row(f"{name}, largest error in log", [float(errors.max())], digits=6))
-        rows.append(Row(f"{name}, mean error in log", [float(errors.mean())], digits=6))
-    rows.append(Row("mean log-probability of a pair", [float(wanted.mean())]))
-    sizes = checkpoint.config.model
-    assert isinstance(sizes, EncoderDecoderConfig)
-    what = (
-        f"{sum(pairs):,.0f} lines of {options.table} in {len(pairs)} slices, from .gz to .gz; "
-        f"hidden {sizes.hidden_size}, rank {sizes.output_rank}, shortlist "
-        f"{len(checkpoint.target_vocabulary):,}; {options.threads} threads"
-    )
-    return Report("scoring", what, rows)
+    def values(self) -> list[float]:
+        """Return the logarithms that the last table has in its new column."""
+        lines = read_lines(str(self._folder / "out.gz"))
+        return [math.log(float(line.split(b" ||| ")[2].split()[-1])) for line in lines]
+
+    def annotate_all(self) -> list[Row]:
+        """Measure the memory of the whole table, with a network of the preset small."""
+        self._save(Config.preset(SMALL), [self._settings.table])
+        cost, _ = measure_command(self._command(self._settings.table, "out.gz"), self._folder)
+        lines = sum(1 for _ in read_lines(self._settings.table))
+        return [
+            Row("whole table, preset small: peak memory", [cost.peak / 1e6], "MB", 0),
+            Row("whole table, preset small: with loading", [lines / cost.wall], "pairs/s", 0),
+        ]
+
+    def what(self) -> str:
+        sizes = self.checkpoint.config.model
+        return (
+            f"{sum(self.sizes):,} lines of {self._settings.table} in {len(self.sizes)} slices, "
+            f"from .gz to .gz, without loading; hidden {sizes.hidden_size}, shortlist "
+            f"{len(self.checkpoint.target_vocabulary):,}; {self._settings.threads} threads"
+        )

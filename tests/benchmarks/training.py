@@ -1,19 +1,17 @@
 """Training: the real training loop against a plain torch loop, on the same batches in turn."""
 
+import copy
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 import torch
 
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.io.ragged import Indices
-from phrasescore.models.layers import PairNetwork
+from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.settings.config import Config
 from phrasescore.training.draw import Draw
 from phrasescore.training.likelihood import LikelihoodLoop
@@ -23,162 +21,114 @@ from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import PairStore
 from tests.benchmarks import plain_torch
-from tests.benchmarks.machine import torch_threads
-from tests.benchmarks.material import padded_vocabularies, plain_copy, read_pairs, start_network
+from tests.benchmarks.material import read_pairs, start_checkpoint, torch_threads
 from tests.benchmarks.plain_torch import IdPair
 from tests.benchmarks.results import Report, Row, quotients
+from tests.benchmarks.settings import Settings
 
-CPU = torch.device("cpu")
-
-
-@dataclass(frozen=True)
-class TrainingOptions:
-    table: str
-    config: Config
-    # Lines of the table to train on; None for all.
-    lines: int | None
-    threads: int
-    # Of each side that are measured; one more comes before them.
-    turns: int
-    # Updates of a turn.
-    chunk: int = 5
-    # Of both sides.
-    device: torch.device = CPU
+# Updates of a turn.
+CHUNK = 5
 
 
-def measure_training(options: TrainingOptions) -> Report:
-    with tempfile.TemporaryDirectory() as name, torch_threads(options.threads):
-        folder = Path(name)
-        store = _write_store(options, folder / "pairs")
-        training = options.config.training
-        network = start_network(options.config, store.source_vocabulary, store.target_vocabulary)
-        network = network.to(options.device).train()
-        plain = plain_copy(network).to(options.device).train()
-        optimizer = torch.optim.Adadelta(
-            plain.parameters(), lr=1.0, rho=training.rho, eps=training.epsilon
+def measure_training(settings: Settings, device: str = "cpu") -> Report:
+    config = settings.config()
+    pairs = islice(read_pairs([settings.table]), settings.training_lines)
+    checkpoint = start_checkpoint(config, pairs)
+    with tempfile.TemporaryDirectory() as name, torch_threads(settings.threads):
+        store = write_pair_store(
+            Path(name) / "pairs",
+            _counted(settings),
+            config.vocabulary,
+            max_length=config.training.max_length,
+            shortlists=(
+                Shortlist("padded", checkpoint.source_vocabulary),
+                Shortlist("padded", checkpoint.target_vocabulary),
+            ),
         )
-
-        def train(pairs: Sequence[IdPair], batches: Iterable[Sequence[int]]) -> None:
-            plain_torch.train_steps(plain, pairs, batches, optimizer)
-
-        contest = Contest(store, train, options.turns, options.chunk, options.device)
-        return _report(options, contest.run(options.config, network, folder / "work"))
-
-
-def _write_store(options: TrainingOptions, folder: Path) -> PairStore:
-    pairs = islice(read_pairs([options.table]), options.lines)
-    shortlists = [
-        Shortlist("padded", vocabulary) for vocabulary in padded_vocabularies(pairs, options.config)
-    ]
-    return write_pair_store(
-        folder,
-        _counted(options),
-        options.config.vocabulary,
-        max_length=options.config.training.max_length,
-        shortlists=(shortlists[0], shortlists[1]),
+        assert isinstance(checkpoint.model, EncoderDecoder)
+        contest = _Contest(store, checkpoint.model.to(device).train(), config)
+        contest.run(settings.turns, Path(name) / "work")
+    training = config.training
+    what = (
+        f"{settings.turns} turns of {CHUNK} updates of {training.batch_size} pairs each; "
+        f"{training.optimizer}, {training.precision}, hidden {config.model.hidden_size}, "
+        f"{settings.threads} threads; words of both sides without </s>"
     )
+    rows = [
+        Row("plain torch loop", contest.plain, "words/s", 0),
+        Row("phrasescore's loop", contest.ours, "words/s", 0),
+        Row("phrasescore / plain (target 1.3)", quotients(contest.ours, contest.plain)),
+    ]
+    return Report("training", what, rows)
 
 
-def _counted(options: TrainingOptions) -> Iterator[CountedPair]:
-    for line in islice(read_phrase_table(options.table), options.lines):
+def _counted(settings: Settings) -> Iterator[CountedPair]:
+    for line in islice(read_phrase_table(settings.table), settings.training_lines):
         yield CountedPair(line.raw, line.pair, joint_count(line.raw))
 
 
-@dataclass
-class Times:
-    """Words a second of each chunk, ``</s>`` not counted."""
-
-    ours: list[float] = field(default_factory=list)
-    plain: list[float] = field(default_factory=list)
-
-
-class Contest:
+class _Contest:
     """Lets a plain loop do, after every few updates of ours, the same batches.
 
-    :param train: makes an update a batch, given as indices of pairs.
-    :param clock: what measures both sides.
+    :ivar ours: words per second of each turn, ``</s>`` not counted.
+    :ivar plain: the same of the plain loop.
     """
 
-    def __init__(
-        self,
-        store: PairStore,
-        train: Callable[[Sequence[IdPair], Iterable[Sequence[int]]], object],
-        turns: int,
-        chunk: int,
-        device: torch.device = CPU,
-        clock: Callable[[], float] = time.perf_counter,
-    ) -> None:
-        self._store, self._train, self._device, self._clock = store, train, device, clock
-        self._turns, self._chunk = turns, chunk
+    def __init__(self, store: PairStore, network: EncoderDecoder, config: Config) -> None:
+        self._store, self._network, self._config = store, network, config
+        self._draw = Draw(store, config.training, 0)
+        self._plain = copy.deepcopy(network)
+        self._optimizer = torch.optim.Adadelta(
+            self._plain.parameters(), lr=1.0, rho=config.training.rho, eps=config.training.epsilon
+        )
         self._started = 0.0
-        self._warm = False
-        self.times = Times()
+        self.ours: list[float] = []
+        self.plain: list[float] = []
 
-    def run(self, config: Config, network: PairNetwork, folder: Path) -> Times:
-        limits = {"updates": self._chunk * (self._turns + 1), "epochs": 0, "minutes": 0}
+    def run(self, turns: int, folder: Path) -> None:
+        limits = {"updates": CHUNK * (turns + 1), "epochs": 0, "minutes": 0}
         quiet = {"validation_pairs": 0, "checkpoint_minutes": 0, "checkpoint_updates": 0}
-        config = config.override(
+        config = self._config.override(
             f"training.{key}={value}" for key, value in {**limits, **quiet}.items()
         )
         work = RunFolder(folder)
         work.path.mkdir()
         work.begin(config)
-        self._draw = Draw(self._store, config.training, 0)
-        loop = LikelihoodLoop(network, self._store, config.training, work, self._report, Ranks())
-        self._started = self._clock()
+        loop = LikelihoodLoop(
+            self._network, self._store, config.training, work, self._report, Ranks()
+        )
+        self._started = self._now()
         if loop.run() == INTERRUPTED:
             raise KeyboardInterrupt  # which the loop caught, to end between two updates
-        return self.times
+        # The first turns compile kernels and map memory.
+        del self.ours[0], self.plain[0]
 
     def _report(self, progress: TrainingProgress) -> None:
         """Take turns; called by the loop after each update."""
-        chunk = self._chunk
-        if progress.update % chunk:
+        if progress.update % CHUNK:
             return
-        self._wait()
-        seconds = self._clock() - self._started
+        middle = self._now()
         batches = [
             self._draw.batch(*divmod(number, self._draw.batches_per_epoch))
-            for number in range(progress.update - chunk, progress.update)
+            for number in range(progress.update - CHUNK, progress.update)
         ]
         words = sum(sum(int(part.sum()) for part in self._store.lengths(each)) for each in batches)
-        pairs = [pair for each in batches for pair in _id_pairs(self._store, each)]
-        ends = np.cumsum([len(each) for each in batches]).tolist()
-        ranges = [range(end - len(each), end) for end, each in zip(ends, batches, strict=True)]
-        start = self._clock()
-        self._train(pairs, ranges)
-        self._wait()
-        plain_seconds = self._clock() - start
-        # The first turns compile kernels and map memory.
-        if self._warm:
-            self.times.ours.append(words / seconds)
-            self.times.plain.append(words / plain_seconds)
-        self._warm = True
-        self._started = self._clock()
+        pairs: list[IdPair] = []
+        ranges = []
+        for indices in batches:
+            sides = [
+                [ids[:-1].tolist() for ids in side.ids.split((side.lengths + 1).tolist())]
+                for side in self._store.batch(indices)
+            ]
+            ranges.append(range(len(pairs), len(pairs) + len(indices)))
+            pairs += zip(*sides, strict=True)
+        begin = self._now()
+        plain_torch.train_steps(self._plain, pairs, ranges, self._optimizer)
+        self.ours.append(words / (middle - self._started))
+        self.plain.append(words / (self._now() - begin))
+        self._started = self._now()
 
-    def _wait(self) -> None:
-        if self._device.type == "cuda":
+    def _now(self) -> float:
+        if self._network.output.weight.is_cuda:
             torch.cuda.synchronize()
-
-
-def _id_pairs(store: PairStore, indices: Indices) -> list[IdPair]:
-    batch = store.batch(indices)
-    sides = [
-        [ids[:-1].tolist() for ids in side.ids.split((side.lengths + 1).tolist())] for side in batch
-    ]
-    return list(zip(*sides, strict=True))
-
-
-def _report(options: TrainingOptions, times: Times) -> Report:
-    training = options.config.training
-    rows = [
-        Row("plain torch loop", times.plain, "words/s", 0),
-        Row("phrasescore's loop", times.ours, "words/s", 0),
-        Row("phrasescore / plain (target 1.3)", quotients(times.ours, times.plain)),
-    ]
-    what = (
-        f"{len(times.ours)} turns of {options.chunk} updates of {training.batch_size} pairs each; "
-        f"{training.optimizer}, {training.precision}, hidden {options.config.model.hidden_size}, "
-        f"{options.threads} threads; words of both sides without </s>"
-    )
-    return Report("training", what, rows)
+        return time.perf_counter()

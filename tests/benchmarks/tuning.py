@@ -1,251 +1,175 @@
-"""Tuning: MERT and MIRA against Moses' ``mert`` and ``kbmira``, on what Moses' extractor wrote."""
+"""Tuning: MERT and MIRA on lists against Moses' programs, and each method on a large pool.
+
+Both sides read the same lists and references, and start from the same weights with as many random
+starts; seconds are of whole commands: ``tune``, and Moses' ``extractor`` with ``mert`` or
+``kbmira``.
+"""
 
 from __future__ import annotations
 
-import os
+import json
 import re
-import subprocess
+import sys
 import tempfile
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
-from statistics import stdev
-from typing import NamedTuple
 
 import numpy as np
 from xopen import xopen
 
-from phrasescore.workflows.tune.optimiser import read_extracted
-from tests.benchmarks.results import Report, Row, quotients
+from moses_integration.nbest import read_nbest
+from tests.benchmarks.commands import PHRASESCORE, compare_commands, find_tool, measure_command
+from tests.benchmarks.results import Report, Row
+from tests.benchmarks.search import Words, score_bleu
+from tests.benchmarks.settings import Settings
 from tests.random_pools import random_pool
-from tuning.methods import Tuned, load_method
+from tuning.methods import load_method
 from tuning.metrics import CorpusBleu
-from tuning.pool import Pool
-from tuning.settings import MethodName, TuneSettings
+from tuning.settings import TuneSettings
 
-# The pool that is made up where there is no real one: about as many lists as a decoder makes of a
-# small tuning set.
-MADE_UP_LISTS, MADE_UP_SIZE = 300, 200
-MADE_UP_QUALITY = tuple(1 / (place + 1) for place in range(14))
-
-
-class Extracted(NamedTuple):
-    """Files of Moses' extractor, and a file of weights to start from, as ``mert --ifile`` has it.
-
-    The features' and the scores' file may be compressed.
-    """
-
-    features: str
-    scores: str
-    start: str
+# $1 is extractor, $2 mert or kbmira, with its arguments behind.
+SCRIPT = """
+set -e
+"$1" --sctype BLEU --scconfig case:true --nbest lists --reference references \
+    --ffile features.dat --scfile scores.dat
+shift; exec "$@" --ffile features.dat --scfile scores.dat
+"""
+# How many features, and with which methods: mert is for some twenty.
+SIZES = ((20, ("mert", "mira", "xbleu")), (100, ("mira", "xbleu")))
+SEED = "1"
 
 
-@dataclass(frozen=True)
-class TuningOptions:
-    # None: made-up hypotheses.
-    files: Extracted | None
-    seeds: int
-    # Random starts, of both sides.
-    starts: int
-    threads: int
-    # Moses' programs, each of which takes minutes a seed; None: not measured.
-    mert: str | None = None
-    kbmira: str | None = None
-    # The first ones of the files, or all.
-    lists: int | None = None
-    # Features and scores of another set, with the same features: both sides' weights are tried
-    # there.
-    test: tuple[str, str] | None = None
-
-
-class Clock(NamedTuple):
-    """A time, in seconds."""
-
-    wall: float
-    # Of this process and of those that it has started.
-    cpu: float
-
-    @classmethod
-    def now(cls) -> Clock:
-        return cls(time.perf_counter(), sum(os.times()[:4]))
-
-
-@dataclass
-class _Found:
-    """Seconds from the files to the weights, and BLEU, of each seed."""
-
-    seconds: list[float] = field(default_factory=list)
-    # Of the processor: on a busy machine the others' work is not in them.
-    cpu: list[float] = field(default_factory=list)
-    bleu: list[float] = field(default_factory=list)
-    # BLEU of the other set; none where there is none.
-    test: list[float] = field(default_factory=list)
-
-    def add(self, began: Clock, bleu: float, weights: np.ndarray, test: Pool | None) -> None:
-        now = Clock.now()
-        self.seconds.append(now.wall - began.wall)
-        self.cpu.append(now.cpu - began.cpu)
-        self.bleu.append(100 * bleu)
-        if test is not None:
-            self.test.append(100 * test.score(CorpusBleu(), weights))
-
-    def rows(self, who: str) -> list[Row]:
-        if not self.seconds:
-            return []
-        rows = [
-            Row(f"{who}: from the files to the weights", self.seconds, "s"),
-            Row(f"{who}: the same, of the processor", self.cpu, "s"),
-            Row(f"{who}: BLEU reached", self.bleu),
-        ]
-        if len(self.bleu) > 1:
-            rows.append(Row(f"{who}: spread of it, a deviation", [stdev(self.bleu)], digits=3))
-        if self.test:
-            rows.append(Row(f"{who}: BLEU of the test set", self.test))
-        return rows
-
-
-def measure_tuning(options: TuningOptions) -> Report:
-    """Measure seconds and BLEU by seed; the two sides take turns.
-
-    Both read the same plain files and start from the same weights, with as many random starts; a
-    time is from the files to the weights, for both.
-    """
-    mert, mira = _Sides("mert", options.mert), _Sides("mira", options.kbmira)
-    test = None if options.test is None else read_extracted(*([path] for path in options.test))
+def measure_tuning(settings: Settings) -> Report:
+    rows: list[Row] = []
+    left_out: list[str] = []
+    starts, extractor = str(settings.starts), find_tool("extractor", settings.moses_bin)
     with tempfile.TemporaryDirectory() as name:
-        files = _plain_files(Path(name), options.files, options.lists)
-        start = read_start(files.start)
-        few = read_extracted([files.features], [files.scores]).subset([0, 1])
-        for sides in (mert, mira):
-            _tune(sides.method, few, start, 0, options)  # compiled before anything is timed
-        for seed in range(1, options.seeds + 1):
-            for sides in (mert, mira):
-                began = Clock.now()
-                pool = read_extracted([files.features], [files.scores])
-                found = _tune(sides.method, pool, start, seed, options)
-                sides.ours.add(began, found.score, found.weights, test)
-                if sides.tool is not None:
-                    run = _run_mert if sides is mert else _run_kbmira
-                    began = Clock.now()
-                    weights = run(sides.tool, Path(name), files, seed, options)
-                    sides.theirs.add(began, pool.score(CorpusBleu(), weights), weights, test)
+        folder = Path(name)
+        bench = _Lists(settings, folder)
+        for method, program in (("mert", "mert"), ("mira", "kbmira")):
+            ours = [*PHRASESCORE, "tune", "lists", "--references", "references", "--moses-ini"]
+            ours += ["moses.ini", "--method", method, "--seed", SEED, "--threads", "1", "--quiet"]
+            ours += ["--output", "weights"] + ["--starts", starts] * (method == "mert")
+            tool = find_tool(program, settings.moses_bin)
+            theirs = None
+            if extractor is None or tool is None:
+                left_out.append(f"Moses' {program} was not run: it or extractor is missing")
+            else:
+                theirs = ["bash", "-c", SCRIPT, "bash", extractor, tool, *bench.options(method)]
+                theirs += ["-n", starts] * (method == "mert")
+            names = (f"tune, {method}", f"Moses' {program}")
+            rows += compare_commands(ours, theirs, folder, settings.repeats, names=names)
+            rows.append(Row(f"{names[0]}: BLEU reached", [bench.bleu("weights")]))
+            if theirs is not None:
+                bench.write_weights(method)
+                rows.append(Row(f"{names[1]}: BLEU reached", [bench.bleu("found")]))
+    rows.append(Row("sentences", [bench.sentences], digits=0))
+    rows.append(Row("distinct hypotheses", [bench.hypotheses], digits=0))
     what = (
-        f"{len(pool.stats)} distinct hypotheses of {pool.num_segments} sentences,"
-        f" {pool.num_features} features, {options.starts} random starts,"
-        f" {options.threads} threads, {options.seeds} seeds"
+        f"{bench.sentences} lists of {settings.nbest[0]}, {len(bench.start)} features, "
+        f"{starts} random starts, one thread"
     )
-    rows = [row for sides in (mert, mira) for row in sides.rows()]
-    rows.append(Row("sentences", [pool.num_segments], digits=0))
-    rows.append(Row("distinct hypotheses", [len(pool.stats)], digits=0))
-    left_out = [
-        f"Moses' {name} was not run: no such program in --moses-bin or on the PATH"
-        for name, sides in (("mert", mert), ("kbmira", mira))
-        if sides.tool is None
-    ]
     return Report("tuning", what, rows, left_out)
 
 
-class _Sides:
-    """A method, and Moses' program for it."""
+class _Lists:
+    """Lists in a folder, with their references, start weights and moses.ini."""
 
-    def __init__(self, method: MethodName, tool: str | None) -> None:
-        self.method, self.tool = method, tool
-        self.ours, self.theirs = _Found(), _Found()
+    def __init__(self, settings: Settings, folder: Path) -> None:
+        nbest, source = settings.nbest
+        self._folder = folder
+        with (folder / "lists").open("wb") as file:
+            items = [item for item in read_nbest(nbest) if item.id < settings.tuning_lists]
+            file.writelines(raw + b"\n" for item in items for raw in item.raws)
+        self.sentences = len(items)
+        self.hypotheses = sum(len(set(item.hypotheses)) for item in items)
+        with xopen(Path(source).with_suffix(".fr"), "rb") as file:
+            lines = list(islice(file, self.sentences))
+        (folder / "references").write_bytes(b"".join(lines))
+        self._references: list[Words] = [tuple(line.decode().split()) for line in lines]
+        ini = Path(source).with_name("moses.ini").read_text(encoding="utf-8")
+        (folder / "moses.ini").write_text(ini, encoding="utf-8")
+        # The weights of each feature of the lists, in their order there.
+        known = dict(re.findall(r"^(\w+)= (.+)$", ini.partition("[weight]")[2], re.MULTILINE))
+        fields = items[0].raws[0].split(b" ||| ")[2].decode()
+        self._names = re.findall(r"(\w+)=", fields)
+        self.start = [float(each) for name in self._names for each in known[name].split()]
+        self._sizes = [len(known[name].split()) for name in self._names]
+        rows = (self.start, [0] * len(self.start), [1] * len(self.start))
+        text = "".join(" ".join(map(str, row)) + "\n" for row in rows)
+        (folder / "init.opt").write_text(text, encoding="ascii")
 
-    def rows(self) -> list[Row]:
-        ours, theirs = self.ours, self.theirs
-        name = "mert" if self.method == "mert" else "kbmira"
-        rows = ours.rows(f"tune, {self.method}") + theirs.rows(f"Moses' {name}")
-        if self.tool is not None:
-            better = (np.array(ours.bleu) - np.array(theirs.bleu)).tolist()
+    def options(self, method: str) -> list[str]:
+        """Return the arguments of Moses' program, as mert-moses.pl gives them."""
+        if method == "mira":
+            return ["-J", "60", "-r", SEED, "--dense-init", "init.opt", "-o", "mira.weights"]
+        options = ["-d", str(len(self.start)), "--sctype", "BLEU", "--scconfig", "case:true"]
+        return [*options, "-r", SEED, "--threads", "1", "--ifile", "init.opt"]
+
+    def write_weights(self, method: str) -> None:
+        """Write what Moses' program found as a file of weights, ``found``."""
+        name = "weights.txt" if method == "mert" else "mira.weights"
+        text = (self._folder / name).read_text(encoding="ascii")
+        values = iter(read_weights(text))
+        lines = [
+            f"{name}= {' '.join(islice(values, size))}\n"
+            for name, size in zip(self._names, self._sizes, strict=True)
+        ]
+        (self._folder / "found").write_text("".join(lines), encoding="ascii")
+
+    def bleu(self, weights: str) -> float:
+        """Return BLEU of the lists' best hypotheses with these weights."""
+        command = [*PHRASESCORE, "rerank", "lists", "--weights", weights, "-o", "best", "--quiet"]
+        measure_command(command, self._folder)
+        lines = (self._folder / "best").read_text(encoding="utf-8").split("\n")[:-1]
+        return score_bleu([tuple(line.split()) for line in lines], self._references)
+
+
+def read_weights(text: str) -> list[str]:
+    """Return the weights that mert writes in one line, or kbmira with a name in each line."""
+    return re.findall(r"(?:^F\d+ )?(\S+)(?: |$)", text.strip(), re.MULTILINE)
+
+
+def measure_tuning_scale(settings: Settings) -> Report:
+    sentences, hypotheses = settings.scale
+    rows = [Row("sentences", [sentences], digits=0)]
+    rows.append(Row("hypotheses of each", [hypotheses], digits=0))
+    counts = [*map(str, (*settings.scale, settings.starts, settings.threads))]
+    for num_features, methods in SIZES:
+        for method in methods:
+            command = [sys.executable, "-m", __name__, method, str(num_features), *counts]
+            cost, output = measure_command(command)
+            found = json.loads(output)
+            what = f"{num_features} features, {method}"
             rows += [
-                Row(f"{self.method}: times as fast", quotients(theirs.seconds, ours.seconds)),
-                Row(
-                    f"{self.method}: times as fast, of the processor",
-                    quotients(theirs.cpu, ours.cpu),
-                ),
-                Row(f"{self.method}: BLEU above Moses'", better),
+                Row(f"{what}: seconds of the processor", [found["cpu"]], "s", 1),
+                Row(f"{what}: peak of the process", [cost.peak / 1e6], "MB", 0),
+                Row(f"{what}: BLEU at the start", [100 * found["start"]]),
+                Row(f"{what}: BLEU reached", [100 * found["reached"]]),
             ]
-        return rows
+    what = (
+        f"{sentences:,} made-up lists of {hypotheses:,} hypotheses, {settings.starts} random "
+        f"starts, {settings.threads} threads"
+    )
+    return Report("tuning_scale", what, rows)
 
 
-def _tune(
-    method: MethodName, pool: Pool, start: np.ndarray, seed: int, options: TuningOptions
-) -> Tuned:
-    settings = TuneSettings(starts=options.starts, threads=options.threads)
-    return load_method(method)(pool, CorpusBleu(), start, settings, seed=seed)
+def _main(method: str, numbers: Sequence[int]) -> None:
+    """Tune on a made-up pool; print seconds without making it and compiling, and BLEU."""
+    num_features, sentences, hypotheses, starts, threads = numbers
+    quality = tuple(1 / (place + 1) for place in range(num_features))
+    pool = random_pool(1, sentences, hypotheses, quality)
+    weights = np.full(num_features, 0.3)
+    optimise = load_method(method)
+    settings = TuneSettings(starts=starts, threads=threads)
+    optimise(pool.subset([0, 1]), CorpusBleu(), weights, settings, seed=1)
+    began = time.process_time()
+    tuned = optimise(pool, CorpusBleu(), weights, settings, seed=1)
+    seconds = time.process_time() - began
+    print(json.dumps({"cpu": seconds, "start": tuned.start_score, "reached": tuned.score}))
 
 
-def _run_mert(
-    tool: str, folder: Path, files: Extracted, seed: int, options: TuningOptions
-) -> np.ndarray:
-    """Run mert as mert-moses.pl does; return the weights that it calls best."""
-    command = [tool, "-d", str(len(read_start(files.start))), "--sctype", "BLEU"]
-    command += ["--scconfig", "case:true", "-n", str(options.starts), "-r", str(seed)]
-    command += ["--threads", str(options.threads), "--ifile", files.start]
-    command += ["--ffile", files.features, "--scfile", files.scores]
-    subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    weights = (folder / "weights.txt").read_text(encoding="ascii").split()
-    return np.array([float(weight) for weight in weights])
-
-
-def _run_kbmira(
-    tool: str, folder: Path, files: Extracted, seed: int, _options: TuningOptions
-) -> np.ndarray:
-    """Run kbmira as mert-moses.pl does; return its weights."""
-    output = folder / "weights"
-    command = [tool, "-J", "60", "-r", str(seed), "--dense-init", files.start, "-o", str(output)]
-    command += ["--ffile", files.features, "--scfile", files.scores]
-    subprocess.run(command, cwd=folder, capture_output=True, text=True, check=True)
-    lines = re.findall(r"^F\d+ (\S+)$", output.read_text(encoding="ascii"), re.MULTILINE)
-    return np.array([float(weight) for weight in lines])
-
-
-def _plain_files(folder: Path, files: Extracted | None, lists: int | None) -> Extracted:
-    """Return uncompressed files with the first lists: neither side is timed at unpacking."""
-    if files is None:
-        return write_made_up(folder)
-    features, scores = folder / "features.dat", folder / "scores.dat"
-    for path, target in ((files.features, features), (files.scores, scores)):
-        left = -1 if lists is None else lists
-        with xopen(path, "rb") as source, target.open("wb") as copy:
-            for line in source:
-                copy.write(line)
-                left -= b"_END_" in line
-                if left == 0:
-                    break
-    return Extracted(str(features), str(scores), str(Path(files.start).resolve()))
-
-
-def read_start(path: str) -> np.ndarray:
-    """Return the weights in the first line; the other two say what may vary, and how far."""
-    with open(path, encoding="ascii") as lines:
-        return np.array([float(number) for number in lines.readline().split(" ")])
-
-
-def write_made_up(folder: Path) -> Extracted:
-    pool = random_pool(1, MADE_UP_LISTS, MADE_UP_SIZE, MADE_UP_QUALITY)
-    size = pool.num_features
-    names = " ".join(map(str, pool.labels))
-    order = [0, 4, 1, 5, 2, 6, 3, 7, 8]  # a match, a total, and so on
-    _write_blocks(folder / "features.dat", "FEATURES", f"{size} {names}", pool, pool.features)
-    _write_blocks(folder / "scores.dat", "SCORES", "9 BLEU", pool, pool.stats[:, order])
-    start = folder / "init.opt"
-    lines = [" ".join([number] * size) for number in ("0.3", "0", "1")]
-    start.write_text("\n".join(lines) + "\n", encoding="ascii")
-    return Extracted(str(folder / "features.dat"), str(folder / "scores.dat"), str(start))
-
-
-def _write_blocks(path: Path, kind: str, names: str, pool: Pool, values: np.ndarray) -> None:
-    lines: list[str] = []
-    for segment, rows in enumerate(np.split(values, pool.starts[1:-1])):
-        lines.append(f"{kind}_TXT_BEGIN_0 {segment} {len(rows)} {names} ")
-        lines += [" ".join(f"{value:g}" for value in row) + " " for row in rows.tolist()]
-        lines.append(f"{kind}_TXT_END_0")
-    path.write_text("\n".join(lines) + "\n", encoding="ascii")
-
-
-def default_files(folder: Path) -> Extracted | None:
-    names = ("features.dat.gz", "scores.dat.gz", "init.default.opt")
-    features, scores, start = (str(folder / name) for name in names)
-    return Extracted(features, scores, start) if Path(features).is_file() else None
+if __name__ == "__main__":
+    _main(sys.argv[1], [int(number) for number in sys.argv[2:]])

@@ -5,20 +5,21 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.faults.disks import WRITERS, fill_all
-from tests.faults.kills import kills
+from tests.faults.cases import CASES, make_folder
+from tests.faults.disturb import fill_disks, kill_often
 from tests.faults.others import check_all
-from tests.faults.works import WORKS, make_folder
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=20, help="of each long command")
+    parser.add_argument("--kills", type=int, default=20, help="of each command")
     parser.add_argument("--sizes", type=int, default=20, help="of the disk of each writer")
     parser.add_argument("--only", action="append", help="a name, or the beginning of names: 'disk'")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    chosen = [*WORKS, *(f"disk {name}" for name in WRITERS), "others"]
+    # Ray writes where its driver does: with "here".
+    disks = [f"disk {name}" for name in CASES if not name.endswith(" ray")]
+    chosen = [*CASES, *disks, "others"]
     if options.only:
         chosen = [
             name
@@ -47,12 +48,11 @@ def _run(work: str, folder: Path, options: argparse.Namespace) -> dict[str, str 
     """Return what was tried, and the problem of each or None."""
     if work == "others":
         return dict(check_all(folder / "pristine"))
+    pristine = folder / "pristine"
     if work.startswith("disk "):
-        return dict(fill_all(work[5:], folder / "pristine", folder / "disks", options.sizes))
-    tries = kills(
-        WORKS[work], folder / "pristine", folder / "kills" / work, options.kills, options.seed
-    )
-    return {f"kill {number}": problem for number, problem in enumerate(tries)}
+        return dict(fill_disks(CASES[work[5:]], pristine, folder / "disks", options.sizes))
+    tries = kill_often(CASES[work], pristine, folder / "kills", options.kills, options.seed)
+    return dict(tries)
 
 
 if __name__ == "__main__":

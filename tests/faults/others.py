@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tests.faults.kills import PATIENCE
-from tests.faults.works import PHRASESCORE
+from tests.faults.cases import PHRASESCORE
+from tests.faults.disturb import PATIENCE
 
 _ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
 _RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --engine here"
@@ -29,7 +29,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
     ):
         yield f"a reader that leaves {command.split()[0]}", _leave(command, folder)
         yield f"a full stdout of {command.split()[0]}", _fill_stdout(command, folder)
-    yield "a full stdout of show", _fill_stdout("show small.gz --model rnn", folder)
+    yield "a full stdout of show", _fill_stdout("show rnn", folder)
     for name, command, outputs in (
         ("annotate to one output", f"{_ANNOTATE} -o", ("two.gz", "two.gz")),
         ("rescore with one cache", f"{_RESCORE} --cache cache2 -o", ("lists1.gz", "lists2.gz")),
@@ -42,7 +42,6 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
         for command in (
             "annotate bomb.gz --model rnn -o bomb.out --threads 1 --engine here",
             "rescore bomb.gz --source dev.en --model attention -o bomb.out --engine here",
-            "show bomb.gz --model rnn",
             "tune bomb.gz --references dev.fr --weights weights -o bomb.out",
         ):
             yield f"{command.split()[0]} of {name}", _with_little_memory(command, folder)

@@ -24,9 +24,9 @@ from typing import NamedTuple
 
 from phrasescore.models.checkpoint import save_checkpoint
 from tests.doubles import RandomCslm
+from tests.faults.cases import EXAMPLE
 from tests.faults.good_clients import GoodClient
 from tests.faults.rude_clients import RudeClients
-from tests.faults.works import EXAMPLE
 from tests.phrasescore.workflows.serve.server import Server, serving
 from tests.random_networks import RandomNetwork
 
@@ -113,44 +113,32 @@ def load(
 
 
 class _Sample(NamedTuple):
-    """What the processes use; memory in MB. Their own memory excludes the files that they map."""
+    """What the server and its workers use."""
 
-    server_rss: float
-    server_own: float
-    workers_rss: float
-    workers_own: float
+    # MB of their own, without the files that they map.
+    memory: float
     descriptors: float
-    worker_descriptors: float
-    threads: float
-    processes: float
 
 
 def _measure(server: Server) -> _Sample | None:
-    rows: list[list[float]] = []
+    kilobytes = descriptors = 0
     try:
         for pid in (server.process.pid, *server.workers()):
             folder = Path(f"/proc/{pid}")
-            memory = dict(re.findall(r"(?m)^(\w+): +(\d+)", (folder / "smaps_rollup").read_text()))
-            threads = len(os.listdir(folder / "task"))
-            sizes = [int(memory[name]) / 1024 for name in ("Rss", "Anonymous")]
-            rows.append([*sizes, len(os.listdir(folder / "fd")), threads])
-    except (OSError, KeyError):  # a worker that has just ended
+            found = re.search(r"Anonymous: +(\d+)", (folder / "smaps_rollup").read_text())
+            if found is None:
+                return None
+            kilobytes += int(found[1])
+            descriptors += len(os.listdir(folder / "fd"))
+    except OSError:  # a worker that has just ended
         return None
-    own, *others = rows
-    rss, anonymous, descriptors = (sum(row[place] for row in others) for place in range(3))
-    all_threads = sum(row[3] for row in rows)
-    return _Sample(own[0], own[1], rss, anonymous, own[2], descriptors, all_threads, len(rows))
+    return _Sample(kilobytes / 1024, descriptors)
 
 
 def _row(samples: Sequence[_Sample]) -> str:
     """Describe the medians of samples."""
     middle = _medians(samples)
-    return (
-        f"RSS/own memory of the server {middle.server_rss:.0f}/{middle.server_own:.0f} MB, "
-        f"workers {middle.workers_rss:.0f}/{middle.workers_own:.0f} MB, "
-        f"descriptors {middle.descriptors:.0f} + {middle.worker_descriptors:.0f}, "
-        f"{middle.threads:.0f} threads, {middle.processes:.0f} processes"
-    )
+    return f"{middle.memory:.0f} MB of their own, {middle.descriptors:.0f} descriptors"
 
 
 def _medians(samples: Sequence[_Sample]) -> _Sample:
@@ -227,13 +215,11 @@ class Watch:
             for a in (1, 5)
         )
         print(f"second sixth: {_row([early])}\nlast sixth:   {_row([late])}")
-        grown = late.server_own + late.workers_own - early.server_own - early.workers_own
+        grown, more = late.memory - early.memory, late.descriptors - early.descriptors
         if grown > _GROWTH_MB:
             self.problems.append(f"{grown:.0f} MB more memory of its own than at the beginning")
-        for name in ("descriptors", "worker_descriptors"):
-            more = getattr(late, name) - getattr(early, name)
-            if more > _GROWTH_DESCRIPTORS:
-                self.problems.append(f"{more:.0f} more {name} than at the beginning")
+        if more > _GROWTH_DESCRIPTORS:
+            self.problems.append(f"{more:.0f} more descriptors than at the beginning")
 
 
 if __name__ == "__main__":

@@ -35,13 +35,12 @@ from phrasescore.io.journal import digest_file, digest_text
 from tests.fuzz.arena import Arena, Outcome
 from tests.fuzz.material import make_material
 from tests.fuzz.mutations import mutate
-from tests.fuzz.subject import Subject
-from tests.fuzz.subjects import SUBJECTS
+from tests.fuzz.subjects import SUBJECTS, Subject
 
 # Cases that a process runs in one go.
 _BATCH = 50
 # Commands whose stdout is for a terminal.
-_REPORTS = ("evaluate", "perplexity", "show")
+_REPORTS = ("evaluate", "perplexity")
 
 
 class Finding(NamedTuple):
@@ -60,23 +59,24 @@ class Result(NamedTuple):
     findings: list[Finding]
 
 
-def run_cases(arena: Arena, subject: Subject, numbers: range) -> Result:
+def run_cases(arena: Arena, name: str, numbers: range) -> Result:
+    subject = SUBJECTS[name]
     statuses: Counter[bool] = Counter()
     findings = []
     for number in numbers:
-        damaged = _damage(arena, subject, number)
-        outcome = arena.run(subject.command.split())
+        damaged = _damage(arena, subject, f"{name}:{number}")
+        outcome = arena.run(subject.words)
         problem = _problem(arena, subject, damaged, outcome)
         if problem is not None:
-            findings.append(Finding(subject.name, number, f"{damaged}: {problem}"))
+            findings.append(Finding(name, number, f"{damaged}: {problem}"))
         statuses[outcome.status == 0] += 1
         arena.restore()
     return Result(statuses[False], statuses[True], findings)
 
 
-def _damage(arena: Arena, subject: Subject, number: int) -> str:
+def _damage(arena: Arena, subject: Subject, case: str) -> str:
     """Damage one file, and return its path."""
-    numbers = random.Random(f"{subject.name}:{number}")
+    numbers = random.Random(case)
     files = [name for path in subject.files for name in _files(arena.pristine, path)]
     name = numbers.choice(files)
     data = (arena.pristine / name).read_bytes()
@@ -86,7 +86,7 @@ def _damage(arena: Arena, subject: Subject, number: int) -> str:
     if numbers.random() < 0.8:
         _make_right_again(path)
     for output in subject.outputs:
-        if not output.endswith("/") and "/" not in output and number % 2:
+        if not output.endswith("/") and "/" not in output and numbers.random() < 0.5:
             (arena.folder / output).write_text("old\n")
     arena.settle()
     return name
@@ -142,7 +142,7 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
         return f"expected one line of error at the end: {stderr[-500:]}"
     # The damaged one, or another: of two texts, of an output, of what is made of it in between.
     names = {damaged, *subject.files, *subject.outputs, *subject.changes}
-    names |= {word for word in subject.command.split() if Path(word).exists()}
+    names |= {word for word in subject.words if Path(word).exists()}
     paths = "|".join(re.escape(name.rstrip("/")) for name in names)
     named = re.match(
         rf"Error: (?:\S*/)?(?:{paths})(?:, (?:{paths}))*(?:[:/]| is | was )", errors[0]
@@ -172,7 +172,7 @@ def _run(name: str, numbers: range) -> Result:
     results = []
     for number in numbers:
         _now[0].write_text(str(number))
-        results.append(run_cases(_arena[0], SUBJECTS[name], range(number, number + 1)))
+        results.append(run_cases(_arena[0], name, range(number, number + 1)))
     return _sum(results)
 
 

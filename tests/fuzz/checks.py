@@ -133,17 +133,6 @@ def sorted_lists(nbest: str = "nbest") -> Check:
     return check
 
 
-def all_hypotheses() -> str | None:
-    """In each list those of the first file, and those of the second with other words."""
-    first, second, after = map(_lists_of, ("nbest", "own.nbest", "out"))
-    for number, (old, own, new) in enumerate(itertools.zip_longest(first, second, after)):
-        words = [each[1].split() for each in old]
-        words += [each[1].split() for each in own if each[1].split() not in words]
-        if [each[1].split() for each in new] != words:
-            return f"list {number} has other hypotheses"
-    return None
-
-
 def _lists_of(path: str) -> list[list[_Fields]]:
     lines = map(_fields, lines_of(path))
     return [list(group) for _, group in itertools.groupby(lines, key=lambda each: int(each[0]))]

@@ -1,11 +1,11 @@
 """What is damaged, in which command, and what has to come out if the command takes the file."""
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 
 from tests.fuzz.checks import (
     Check,
     a_line_each,
-    all_hypotheses,
+    all_of,
     best_of_lists,
     finite,
     in_order,
@@ -13,201 +13,358 @@ from tests.fuzz.checks import (
     scored_pairs,
     sorted_lists,
 )
-from tests.fuzz.more_subjects import more_subjects
-from tests.fuzz.subject import Subject
-
-_LISTS = "rescore nbest --source source -o out --threads 1 --engine here"
-# Networks by their folders; subwords is an lstm.
-_MODEL_KINDS = ("attention", "grconv", "lstm", "cslm", "subwords")
-_NETWORK_NAMES = {"attention": "Attention0", "grconv": "GrConv0", "lstm": "LSTM0", "cslm": "CSLM0"}
-_NETWORK_NAMES["subwords"] = "LSTM0"
+from tests.fuzz.material import AVERAGED, STOPPED_BUILDS
 
 
-def _subjects() -> Iterable[Subject]:
-    inputs: tuple[str, ...]
-    check: Check
-    score = "annotate table --model rnn -o out --threads 1 --engine here"
-    yield Subject("annotate", score, ("table",), scored_pairs(1))
-    packed = "annotate table.gz --model rnn -o out --threads 1 --engine here"
-    yield Subject("annotate gz", packed, ("table.gz",), scored_pairs(1, "table.gz"))
-    yield Subject("annotate model", score, ("rnn",), scored_pairs(1))
-    columns = "annotate table --scores table.numbers --lexicon f2e --reverse-lexicon e2f -o out"
-    yield Subject("annotate columns", columns, ("table.numbers", "f2e", "e2f"), scored_pairs(3))
-    ini = f"{score} --moses-ini moses.ini --moses-ini-out out.ini"
-    yield Subject("annotate moses.ini", ini, ("moses.ini",), scored_pairs(1), ("out", "out.ini"))
-    kept = "annotate table --model rnn --for source -o out --threads 1 --engine here"
-    yield Subject("annotate --for", kept, ("table", "source"), in_order("out", "table", added=1))
-    work = ("scored.part", "scored.part.json")
-    resumed = "annotate table --model rnn -o scored --resume --threads 1 --engine here"
-    yield Subject("annotate work", resumed, work, scored_pairs(1, out="scored"), ("scored",), work)
-    for kind in _MODEL_KINDS:
-        command = f"{_LISTS} --model {kind}"
-        check = scored_lists(_NETWORK_NAMES[kind])
-        yield Subject(f"rescore {kind}", command, (kind,), check)
-    names = ("LSTM0", "LengthRatio0", "Own0")
-    given = f"{_LISTS} --model lstm --feature length_ratio --scores numbers=Own0"
-    yield Subject("rescore", given, ("nbest", "source", "numbers"), scored_lists(*names))
-    alone = f"{_LISTS} --model lstm"
-    yield Subject("rescore nbest", alone, ("nbest",), scored_lists("LSTM0"))
-    aligned = "rescore aligned.nbest --source source --model joint -o out --threads 1 --engine here"
-    check = scored_lists("Joint0", nbest="aligned.nbest")
-    yield Subject("rescore joint", aligned, ("aligned.nbest", "joint"), check)
-    cached = f"{_LISTS} --model lstm --cache cache"
-    yield Subject("rescore cache", cached, ("cache",), scored_lists("LSTM0"), changes=("cache",))
-    work = ("begun.part", "begun.part.json")
-    resumed = "rescore nbest --source source --model lstm -o begun --resume --threads 1"
-    check = scored_lists("LSTM0", out="begun")
-    yield Subject("rescore work", resumed, work, check, ("begun",), work)
-    ngrams = f"{_LISTS} --lm lm.arpa.gz --lexicon f2e --reverse-lexicon e2f"
-    check = scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0")
-    yield Subject("rescore n-grams", ngrams, ("lm.arpa.gz", "f2e", "e2f"), check)
-    backoff = f'{_LISTS} --column model="cslm",backoff_lm="lm.arpa"'
-    yield Subject("rescore back-off", backoff, ("lm.arpa",), scored_lists("CSLM0"))
-    plain = "score source references --model lstm --lm lm.arpa --cache cache -o out --threads 1"
-    inputs = ("source", "references", "lm.arpa", "cache")
-    yield Subject("score", plain, inputs, a_line_each(), changes=("cache",))
-    best = "rerank nbest --weights weights -o out"
-    yield Subject("rerank", best, ("nbest", "weights"), best_of_lists())
-    likeliest = "rerank nbest.gz --weights weights --mbr -o out"
-    yield Subject("rerank gz", likeliest, ("nbest.gz",), best_of_lists("nbest.gz"))
-    sums = "rerank nbest --average LM0 --nbest -o out"
-    yield Subject("rerank --average", sums, ("nbest",), sorted_lists())
-    tune = "tune nbest --references references --weights weights --starts 1 --threads 1 -o out"
-    yield Subject("tune", tune, ("nbest", "references", "weights"), finite())
-    ini = (
-        "tune nbest --references references --moses-ini moses.ini --moses-ini-out out --method mira"
-    )
-    yield Subject("tune moses.ini", ini, ("moses.ini", "nbest"), finite("moses.ini"))
-    files = "tune --features features.dat --scores scores.dat --ifile init.opt --starts 1 -o out"
-    yield Subject("tune files", files, ("features.dat", "scores.dat", "init.opt"), finite())
-    loop = (
-        "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
-        "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
-    )
-    yield Subject(
-        "tune decoder",
-        f"{loop} new.loop",
-        ("decoded.nbest",),
+@dataclass(frozen=True)
+class Subject:
+    """A command, and the files of its that are damaged, one at a time.
+
+    Paths stand in one string, with blanks between them.
+
+    :ivar command: of phrasescore, or one of ``served.OWN_COMMANDS``; ``-o out`` is added where it
+        has no output.
+    :ivar damaged: paths of files, and of folders for each file in them.
+    :ivar check: called where it took the file; returns what is wrong with the output.
+    :ivar writes: files that it may write if it takes the damaged file; ``.work`` for a folder.
+    :ivar may_change: files that it may change whatever becomes of it.
+    :ivar share: how many cases it gets, less than 1 where they take long.
+    """
+
+    command: str
+    damaged: str
+    check: Check | None = None
+    writes: str = "out"
+    may_change: str = ""
+    share: float = 1.0
+
+    @property
+    def words(self) -> list[str]:
+        words = self.command.split()
+        is_named = "-o" in words or "out" in words or "out" not in self.outputs
+        return words if is_named else [*words, "-o", "out"]
+
+    @property
+    def files(self) -> list[str]:
+        return self.damaged.split()
+
+    @property
+    def outputs(self) -> list[str]:
+        return self.writes.split()
+
+    @property
+    def changes(self) -> list[str]:
+        return self.may_change.split()
+
+
+_HERE = "--threads 1 --engine here"
+_ANNOTATE = f"annotate table --model rnn {_HERE}"
+_RESCORE = f"rescore nbest --source source {_HERE}"
+_ALIGNED = f"rescore aligned.nbest --source source --model joint {_HERE}"
+_LEXICONS = "--lexicon f2e --reverse-lexicon e2f"
+_WEIGHTS = "--references references --weights weights"
+_LOOP = (
+    "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
+    "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
+)
+_RESCORED_LOOP = (
+    f"{_LOOP} new.loop --rescore cslm --rescore-lm general.arpa --rescore-lexicon f2e "
+    "--rescore-reverse-lexicon e2f --rescore-feature length_ratio"
+)
+_DECODE = "decode source --config moses.ini --workers 1 --engine here --stack 5"
+_GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
+_BOTH = (
+    "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
+    "lm.arpa --general-target general.arpa --lines 2 --processes 1 --target-output out.target "
+    "--scores out.scores"
+)
+_EXPLAINED = "--workers 1 --nbest out.nbest 3 --explain out.json --confidence"
+_TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
+_JOINT = "train joint source references --alignments alignments --threads 1"
+_TRAIN_LISTS = (
+    "train joint --objective xbleu --from joint --lists aligned.nbest --source source "
+    "--references references --alignments alignments --weights weights --updates 1 "
+    "--threads 1 -o out --set training.validation_share=0.25 --feature LM0"
+)
+_PLAN = (
+    "init moses.ini --train source references --alignments alignments --dev source references "
+    "--test source references --minutes 5"
+)
+_RAW = "build raw.source raw.target --lm-order 2 --workers 1 -o out"
+# Networks by their folders, and their features; subwords is an lstm.
+_NETWORKS = {
+    "attention": "Attention0",
+    "grconv": "GrConv0",
+    "lstm": "LSTM0",
+    "cslm": "CSLM0",
+    "subwords": "LSTM0",
+    "transformer": "Transformer0",
+}
+_MARIAN = "marian/config.json marian/shared_vocabulary.json marian/source.spm marian/target.spm"
+# Not model.bin: CTranslate2 reads it (SECURITY.md).
+_GPT = "gpt/config.json gpt/vocabulary.json gpt/tokenizer.json short.nbest"
+
+_SCORING = {
+    "annotate": Subject(_ANNOTATE, "table rnn", scored_pairs(1)),
+    "annotate columns": Subject(
+        f"annotate table --scores table.numbers {_LEXICONS}",
+        "table.numbers f2e e2f",
+        scored_pairs(3),
+    ),
+    "annotate moses.ini": Subject(
+        f"{_ANNOTATE} --moses-ini moses.ini --moses-ini-out out.ini",
+        "moses.ini",
+        scored_pairs(1),
+        "out out.ini",
+    ),
+    "annotate work": Subject(
+        f"{_ANNOTATE} -o scored --resume",
+        "scored.part scored.part.json",
+        scored_pairs(1, out="scored"),
+        "scored",
+        "scored.part scored.part.json",
+    ),
+    **{
+        f"rescore {name}": Subject(f"{_RESCORE} --model {name}", name, scored_lists(feature))
+        for name, feature in _NETWORKS.items()
+    },
+    "rescore": Subject(
+        f"{_RESCORE} --model lstm --feature length_ratio --scores numbers=Own0",
+        "nbest source numbers",
+        scored_lists("LSTM0", "LengthRatio0", "Own0"),
+    ),
+    "rescore joint": Subject(
+        _ALIGNED, "aligned.nbest joint", scored_lists("Joint0", nbest="aligned.nbest")
+    ),
+    "rescore cache": Subject(
+        f"{_RESCORE} --model lstm --cache cache", "cache", scored_lists("LSTM0"), "out", "cache"
+    ),
+    "rescore work": Subject(
+        f"{_RESCORE} --model lstm -o begun --resume",
+        "begun.part begun.part.json",
+        scored_lists("LSTM0", out="begun"),
+        "begun",
+        "begun.part begun.part.json",
+    ),
+    "rescore n-grams": Subject(
+        f"{_RESCORE} --lm lm.arpa.gz {_LEXICONS}",
+        "lm.arpa.gz f2e e2f",
+        scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0"),
+    ),
+    "rescore generator": Subject(
+        f"rescore short.nbest --source short.source {_HERE} "
+        "--column ctranslate2='gpt',prompt='{source}='",
+        _GPT,
+        scored_lists("CT20", nbest="short.nbest"),
+    ),
+    "rescore CTranslate2": Subject(
+        f"{_RESCORE} --column ctranslate2='marian',target_language='fr'",
+        _MARIAN,
+        scored_lists("CT20"),
+    ),
+    "rescore program": Subject(
+        f"{_RESCORE} --command ./program.sh", "answers", scored_lists("Program0"), share=0.5
+    ),
+    **{
+        f"rescore {kind}": Subject(
+            f"rescore {kind}.nbest --source source --model lstm --feature length_ratio {_HERE}",
+            f"{kind}.nbest",
+            scored_lists("LSTM0", "LengthRatio0", nbest=f"{kind}.nbest"),
+        )
+        for kind in ("joshua", "old", "sparse")
+    },
+    "score": Subject(
+        "score source references --model lstm --lm lm.arpa --cache cache --threads 1",
+        "source references lm.arpa cache",
+        a_line_each(),
+        "out",
+        "cache",
+    ),
+}
+_TUNING = {
+    "rerank": Subject("rerank nbest --weights weights", "nbest weights", best_of_lists()),
+    "rerank --average": Subject("rerank nbest --average LM0 --nbest", "nbest", sorted_lists()),
+    **{
+        f"{verb} {kind}": Subject(
+            f"{verb} {kind}.nbest --weights {kind}.weights {more}",
+            f"{kind}.nbest {kind}.weights",
+            best_of_lists(f"{kind}.nbest") if verb == "rerank" else finite(),
+        )
+        for kind in ("joshua", "sparse")
+        for verb, more in (
+            ("rerank", ""),
+            ("tune", "--references references --method mira --threads 1"),
+        )
+    },
+    "tune": Subject(
+        f"tune nbest {_WEIGHTS} --starts 1 --threads 1", "nbest references weights", finite()
+    ),
+    "tune weight-file": Subject(
+        "tune sparse.nbest --references references --moses-ini sparse.ini --moses-ini-out out "
+        "--method xbleu --threads 1",
+        "sparse.ini sparse.part sparse.nbest",
+        finite("sparse.ini"),
+        "out out.sparse-weights",
+    ),
+    "tune decoder": Subject(
+        f"{_LOOP} new.loop", "decoded.nbest", finite(), "out new.loop/", "new.loop/"
+    ),
+    "tune work": Subject(f"{_LOOP} loop --resume", "loop", finite(), "out", "loop/"),
+    "tune rescore": Subject(
+        _RESCORED_LOOP,
+        "cslm general.arpa f2e e2f decoded.nbest",
         finite(),
-        ("out", "new.loop/"),
-        ("new.loop/",),
-    )
-    yield Subject("tune work", f"{loop} loop --resume", ("loop",), finite(), ("out",), ("loop/",))
-    rescored = (
-        f"{loop} new.loop --rescore cslm --rescore-lm general.arpa --rescore-lexicon f2e "
-        "--rescore-reverse-lexicon e2f --rescore-feature length_ratio"
-    )
-    inputs = ("cslm", "general.arpa", "f2e", "e2f", "decoded.nbest")
-    yield Subject("tune rescore", rescored, inputs, finite(), ("out", "new.loop/"), ("new.loop/",))
-    search = "decode source --config moses.ini --workers 1 --engine here --stack 5 -o out"
-    inputs = ("source", "moses.ini", "table", "reordering", "lm.arpa")
-    yield Subject("decode", search, inputs, a_line_each())
-    lists = f"{search} --weights weights --nbest out.nbest 5 --alignment --segmentation"
-    yield Subject("decode lists", lists, ("weights", "table"), a_line_each(), ("out", "out.nbest"))
-    networks = (
-        f"{search} --feature cslm --model cslm --feature joint --model joint --threads 1 "
-        "--backoff-lm general.arpa"
-    )
-    inputs = ("cslm", "joint", "table", "general.arpa")
-    yield Subject("decode networks", networks, inputs, a_line_each())
-    measured = "evaluate references --references source --nbest nbest --format json -o out"
-    yield Subject("evaluate", measured, ("references", "source", "nbest"), finite())
-    groups = "evaluate references --references source --source source --by-unknown rnn/source.vocab"
-    inputs = ("rnn/source.vocab", "references", "source")
-    yield Subject("evaluate groups", groups, inputs, None, ())
-    combine = "combine nbest own.nbest -o out"
-    yield Subject("combine", combine, ("nbest", "own.nbest"), all_hypotheses)
-    generate = "generate lstm source --beam 2 --max-length 9 -o out --threads 1 --engine here"
-    yield Subject("generate", generate, ("source", "lstm"), a_line_each())
-    segment = (
-        "segment source --model rnn --reverse-model reverse -o out --segments out.json --threads 1"
-    )
-    yield Subject("segment", segment, ("source", "rnn"), a_line_each(), ("out", "out.json"))
-    select = (
-        "select source --in-domain lm.arpa --general general.arpa --lines 2 -o out --processes 1"
-    )
-    yield Subject("select", select, ("source", "lm.arpa"), in_order("out", "source"))
-    both = (
-        "select source references --in-domain general.arpa --general lm.arpa "
-        "--in-domain-target lm.arpa --general-target general.arpa --lines 2 -o out --processes 1 "
-        "--target-output out.target --scores out.scores"
-    )
-    inputs = ("source", "references", "lm.arpa", "general.arpa")
-    outputs = ("out", "out.target", "out.scores")
-    check = in_order("out.target", "references")
-    yield Subject("select pairs", both, inputs, check, outputs)
-    system = (
+        "out new.loop/",
+        "new.loop/",
+    ),
+    "evaluate": Subject(
+        "evaluate references --references source --nbest nbest --format json",
+        "references source nbest",
+        finite(),
+    ),
+}
+_TRANSLATING = {
+    "decode": Subject(_DECODE, "source moses.ini table reordering lm.arpa", a_line_each()),
+    "decode networks": Subject(
+        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1 "
+        "--backoff-lm general.arpa",
+        "cslm joint table general.arpa",
+        a_line_each(),
+    ),
+    "translate": Subject(
+        f"translate system.toml source --tokenized {_EXPLAINED}",
+        "system.toml system.weights two.ini lm.arpa table source attention cslm f2e general.arpa "
+        "reordering",
+        all_of(a_line_each(), a_line_each(out="out.json")),
+        "out out.nbest out.json",
+    ),
+    "translate text": Subject(
+        f"translate text.toml raw {_EXPLAINED}",
+        "raw text.toml truecaser",
+        all_of(a_line_each("raw"), a_line_each("raw", "out.json")),
+        "out out.nbest out.json",
+    ),
+    "serve": Subject(
+        "serve system.toml --port 0 --workers 1",
+        "system.toml system.weights two.ini cslm attention",
+        writes="",
+        share=0.1,
+    ),
+    **{
+        f"requests {system} {path}": Subject(f"ask {system}.toml {path} {files}", files, writes="")
+        for system in ("system", "text")
+        for path, files in (("/translate", "one.json many.json"), ("/RPC2", "call.xml"))
+    },
+    "generate": Subject(f"generate lstm {_GENERATE}", "source lstm", a_line_each()),
+    "segment": Subject(
+        "segment source --model rnn --reverse-model reverse --segments out.json --threads 1",
+        "source rnn",
+        a_line_each(),
+        "out out.json",
+    ),
+}
+_BUILDING = {
+    "select pairs": Subject(
+        _BOTH,
+        "source references lm.arpa general.arpa",
+        in_order("out.target", "references"),
+        "out out.target out.scores",
+    ),
+    "build": Subject(
         "build source references --alignments alignments --lm lm.arpa --lm-text mixed "
-        "--lm-order 1 --workers 1 -o out"
-    )
-    inputs = ("source", "references", "alignments", "lm.arpa", "mixed")
-    yield Subject("build", system, inputs, None, ("out/",))
-    build = "build-lm source references --order 2 --discount-fallback -o out"
-    yield Subject("build-lm", build, ("source", "references"))
-    ppl = "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1"
-    yield Subject("perplexity", ppl, ("references", "lm.arpa", "cslm", "mixed"), None, ())
-    yield Subject("show", "show table --model rnn", ("table", "rnn"), None, ())
-    yield Subject("show model", "show joint --format json", ("joint",), None, ())
-    report = (
+        "--lm-order 1 --workers 1 -o out",
+        "source references alignments lm.arpa mixed",
+        writes="out/",
+    ),
+    **{
+        f"build {name}": Subject(
+            f"build {given} --workers 1 -o {name} --resume",
+            f"{name}.work",
+            None,
+            f"{name}/",
+            f"{name}.work/",
+            share=0.3,
+        )
+        for name, _, given in STOPPED_BUILDS
+    },
+    "build text": Subject(
+        f"{_RAW} --tokenize en fr --truecase --aligner fast-align",
+        "raw.source raw.target",
+        writes="out/",
+        share=0.1,
+    ),
+    "build-lm": Subject(
+        "build-lm source references --order 2 --discount-fallback", "source references"
+    ),
+    "perplexity": Subject(
+        "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1",
+        "references lm.arpa cslm mixed",
+        writes="",
+    ),
+    "show": Subject("show joint --format json", "joint", writes=""),
+    "report": Subject(
         "report nbest --source source --references references --tuning-report report.json "
-        "--experiment made.experiment --only results --only tuning --only steps -o out"
-    )
-    shown = ("nbest", "references", "report.json", "made.experiment")
-    yield Subject("report", report, shown, None, ("out/",))
-    table = (
-        "report table --model rnn --translation a=references --source source "
-        "--references references --only phrases --only scores --only results -o out"
-    )
-    yield Subject("report table", table, ("table", "rnn", "references"), None, ("out/",))
-    export = "export cslm -o out --moses-ini moses.ini --moses-ini-out out.ini"
-    yield Subject("export", export, ("cslm", "moses.ini"), None, ("out", "out.ini"))
-    words = ("out", "out.source_vocab", "out.target_vocab")
-    yield Subject("export joint", "export joint -o out", ("joint",), None, words)
-    experiment = "experiment experiment.toml -o out --dry-run"
-    yield Subject(
-        "experiment",
-        experiment,
-        ("experiment.toml", "moses.ini", "source", "references"),
-        None,
-        ("out/lock",),
-    )
-    text = "train encoder-decoder table -o out --updates 1 --threads 1 --config settings.toml"
-    yield Subject("train settings", text, ("settings.toml",), None, ("out/",))
-    small = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
-    table = f"train encoder-decoder table {small} --source-corpus source"
-    yield Subject("train table", table, ("table", "source"), None, ("out/",))
-    vocabulary = (
-        f"train lstm source references {small} --source-vocabulary rnn/source.vocab "
-        "--target-vocabulary rnn/target.vocab"
-    )
-    inputs = ("source", "references", "rnn/source.vocab", "rnn/target.vocab")
-    yield Subject("train text", vocabulary, inputs, None, ("out/",))
-    joint = "train joint source references --alignments alignments --updates 1 --threads 1 -o out"
-    yield Subject("train joint", joint, ("alignments", "source"), None, ("out/",))
-    resumed = (
+        "--experiment made.experiment --only results --only tuning --only steps -o out",
+        "nbest references report.json made.experiment",
+        writes="out/",
+    ),
+    "export": Subject(
+        "export cslm --moses-ini moses.ini --moses-ini-out out.ini",
+        "cslm moses.ini",
+        writes="out out.ini",
+    ),
+    "export joint": Subject(
+        "export joint", "joint", writes="out out.source_vocab out.target_vocab"
+    ),
+    "init": Subject(_PLAN, "moses.ini source references alignments table"),
+    "experiment": Subject(
+        "experiment experiment.toml -o out --dry-run",
+        "experiment.toml moses.ini source references",
+        writes="out/lock",
+    ),
+    "experiment outside": Subject(
+        "experiment outside.toml -o out --dry-run",
+        "outside.toml truecaser gpt/config.json",
+        writes="out/lock",
+    ),
+}
+_TRAINING = {
+    "train settings": Subject(
+        "train encoder-decoder table -o out --updates 1 --threads 1 --config settings.toml",
+        "settings.toml",
+        writes="out/",
+    ),
+    "train text": Subject(
+        f"train lstm source references {_TRAIN} --source-vocabulary rnn/source.vocab "
+        "--target-vocabulary rnn/target.vocab",
+        "source references rnn/source.vocab rnn/target.vocab",
+        writes="out/",
+    ),
+    "train joint": Subject(f"{_JOINT} --updates 1 -o out", "alignments source", writes="out/"),
+    "train work": Subject(
         "train encoder-decoder made.table --updates 2 --set model.hidden_size=8 --threads 1 "
-        "--device cpu -o worked --resume"
-    )
-    yield Subject("train work", resumed, ("worked.work",), None, ("worked/",), ("worked.work/",))
-    inputs = ("joined.work",)
-    resumed = (
-        "train joint source references --alignments alignments --updates 2 --threads 1 "
-        "-o joined --resume"
-    )
-    yield Subject("train joint work", resumed, inputs, None, ("joined/",), ("joined.work/",))
-    lists = (
-        "train joint --objective xbleu --from joint --lists aligned.nbest --source source "
-        "--references references --alignments alignments --weights weights --updates 1 "
-        "--threads 1 -o out --set training.validation_share=0.25 --feature LM0"
-    )
-    yield Subject(
-        "train lists",
-        lists,
-        ("aligned.nbest", "source", "references", "alignments", "weights", "joint"),
-        None,
-        ("out/",),
-        changes=("out.work/",),  # of a run that diverges
-    )
-
-
-SUBJECTS = {subject.name: subject for subject in (*_subjects(), *more_subjects())}
+        "--device cpu -o worked --resume",
+        "worked.work",
+        writes="worked/",
+        may_change="worked.work/",
+    ),
+    "train joint work": Subject(
+        f"{_JOINT} --updates 2 -o joined --resume",
+        "joined.work",
+        writes="joined/",
+        may_change="joined.work/",
+    ),
+    "train averaged": Subject(
+        f"train lstm source references {AVERAGED} --updates 3 --threads 1 --resume",
+        "averaged.work",
+        writes="averaged/",
+        may_change="averaged.work/",
+    ),
+    "train lists": Subject(
+        _TRAIN_LISTS,
+        "aligned.nbest source references alignments weights joint",
+        writes="out/",
+        may_change="out.work/",  # of a run that diverges
+    ),
+}
+SUBJECTS = {**_SCORING, **_TUNING, **_TRANSLATING, **_BUILDING, **_TRAINING}

@@ -39,10 +39,10 @@ def test_a_damaged_file_is_refused_in_a_line_or_taken_whole(arena: Arena, name: 
     subject = SUBJECTS[name]
     # The files as they are are taken: a command that refuses everything would pass. This run may
     # compile kernels first.
-    outcome = arena.run(subject.command.split(), deadline=2 * DEADLINE)
+    outcome = arena.run(subject.words, deadline=2 * DEADLINE)
     assert outcome.status == 0, outcome
     assert subject.check is None or subject.check() is None
     arena.restore()
-    result = run_cases(arena, subject, range(CASES))
+    result = run_cases(arena, name, range(CASES))
     assert result.refused + result.taken == CASES
     assert not result.findings

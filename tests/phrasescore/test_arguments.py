@@ -9,6 +9,7 @@ from phrasescore.arguments import (
     check_at_least,
     check_choice,
     check_sequences,
+    language_code,
 )
 from phrasescore.errors import ArgumentError
 
@@ -37,3 +38,14 @@ def test_values_at_a_bound_and_none_pass() -> None:
     check_choice(("a", "b"), one="a", other=None)
     check_at_least(1, one=1, other=None)
     check_sequences(one=["a"], other=(), last=None)
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        *(("en", "en"), ("EN", "en"), ("hau", "hau"), ("en-GB", "en"), ("pt_br", "pt")),
+        *(("eng_Latn", "eng"), ("", None), ("en gb", None), ("english", None), ("en\n", None)),
+    ],
+)
+def test_codes_of_languages(text: str, code: str | None) -> None:
+    assert language_code(text) == code

@@ -13,12 +13,13 @@ from tuning.confidence import (
     calibrate_weights,
     confidence,
     held_out_scores,
+    logistic_loss,
     reliability,
+    sentence_scores,
 )
 from tuning.methods import load_method
 from tuning.metrics import CorpusBleu
 from tuning.pool import Pool, Vector
-from tuning.pro import sentence_scores
 from tuning.settings import TuneSettings
 
 
@@ -165,7 +166,7 @@ def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen
     start = np.ones(pool.num_features)
     weights = load_method("xbleu")(pool, metric, start, settings, seed=1).weights
     gains = sentence_scores(metric, pool.stats)
-    curve, rows = calibrate_weights(pool, metric, gains, weights, settings, seed=1)
+    curve, rows = calibrate_weights(pool, metric, weights, settings, seed=1)
     scores, best = pool.model_scores(weights), np.maximum.reduceat(gains, pool.starts[:-1])
     chosen = pool.highest(scores)
     mean = np.mean([
@@ -175,3 +176,42 @@ def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen
     assert mean == pytest.approx(sum(row.sentences * row.confidence for row in rows) / 60)
     found = sum(row.sentences * row.right for row in rows) / 60
     assert found < (gains[chosen] >= best).mean() - 0.05
+
+
+def test_sentence_scores_are_smoothed_by_hand() -> None:
+    # 3 words, 2 bigrams, 1 trigram; 2, 1, 0, 0 match; the reference has 4 words:
+    # precisions 3/4, 2/3, 1/2, 1/1, their product 1/4; brevity exp(1 - 5/3).
+    stats = np.array([[2.0, 1, 0, 0, 3, 2, 1, 0, 4]])
+    assert sentence_scores(CorpusBleu(), stats) == pytest.approx([0.25**0.25 * math.exp(-2 / 3)])
+
+
+def test_an_empty_hypothesis_scores_zero() -> None:
+    assert sentence_scores(CorpusBleu(), np.array([[0.0] * 8 + [4]])).tolist() == [0.0]
+
+
+def test_the_gradient_of_the_loss_is_that_of_finite_differences() -> None:
+    random = np.random.default_rng(1)
+    differences, weights, prior = random.normal(size=(50, 4)), random.normal(size=4), np.ones(4)
+    wanted = [
+        (
+            logistic_loss(weights + shift, differences, prior)[0]
+            - logistic_loss(weights - shift, differences, prior)[0]
+        )
+        / 2e-6
+        for shift in 1e-6 * np.eye(4)
+    ]
+    _, gradient = logistic_loss(weights, differences, prior)
+    assert gradient == pytest.approx(wanted, rel=1e-6)
+
+
+def test_the_loss_of_one_pair_by_hand() -> None:
+    # log(1 + exp(-2)) + 3 / 2 * 1.
+    loss, gradient = logistic_loss(np.array([1.0]), np.array([[2.0]]), np.array([3.0]))
+    assert loss == pytest.approx(math.log1p(math.exp(-2)) + 1.5)
+    assert gradient == pytest.approx([3 - 2 / (1 + math.exp(2))])
+
+
+def test_a_hopeless_pair_overflows_nothing() -> None:
+    loss, gradient = logistic_loss(np.array([1e4]), np.array([[-1.0], [1.0]]), np.zeros(1))
+    assert loss == pytest.approx(1e4)
+    assert gradient == pytest.approx([1.0])

@@ -3,10 +3,12 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.extracted_lists import read_extracted, read_start
 from tests.random_pools import random_pool
 from tuning import mert
 from tuning.line_search import REACH, Profile, best_step, metric_along
@@ -79,16 +81,6 @@ def test_of_three_features_the_best_of_all_directions_is_found(seeds: range) -> 
     for seed in seeds:
         pool = random_pool(seed, num_segments=4, size=4, quality=(0.3, -0.2, 0.1))
         check_optimum(pool, METRIC, directions_of_three(pool), seed)
-
-
-def test_smoothing_is_heard() -> None:
-    pool = random_pool(3)
-    start = np.array([1.0, 0.1, 0.1])
-    sharp, smooth = (
-        load_method("mert")(pool, METRIC, start, TuneSettings(neighbours=neighbours), seed=1)
-        for neighbours in (0, 5)
-    )
-    assert sharp.score > smooth.score > smooth.start_score
 
 
 def test_without_random_starts_it_climbs_from_the_weights_given() -> None:
@@ -230,14 +222,6 @@ def test_a_step_into_an_open_end_is_short() -> None:
     assert best_step(profile_of([-9, 8.9, 9], [0.1, 0.5])).step == pytest.approx(8.95)
 
 
-def test_smoothing_prefers_a_plateau_to_a_peak_among_pits() -> None:
-    profile = profile_of([-9, 1, 2, 3, 4, 5, 6, 9], [0.1, 0.9, 0.1, 0.6, 0.7, 0.6, 0.1])
-    assert best_step(profile).step == 1.5
-    # Worst of three: 0.1 around the peak of 0.9, 0.6 around 0.7; step 0 has min(0.1, 0.9).
-    found = best_step(profile, neighbours=1)
-    assert (found.step, found.score, found.gain) == (4.5, 0.7, 0.5)
-
-
 def test_the_gain_is_measured_from_where_the_search_stands() -> None:
     found = best_step(profile_of([-9, -1, 1, 9], [0.7, 0.5, 0.1]))
     assert found.gain == pytest.approx(0.2)
@@ -252,3 +236,13 @@ def test_each_step_reports_the_best_so_far() -> None:
     assert ends
     for at in ends:
         assert lines[at - 1].startswith(f"best so far {lines[at].rpartition(' ')[2]}, start ")
+
+
+@pytest.mark.slow
+def test_real_lists_reach_more_than_with_moses_mert(shared_data: Path) -> None:
+    # shared/data/README.md: Moses' mert, from the same start with 20 random starts, reached 56.95.
+    names = ("features.dat.gz", "scores.dat.gz", "init.default.opt")
+    features, scores, start = (str(shared_data / "mert" / name) for name in names)
+    pool, settings = read_extracted(features, scores), TuneSettings(starts=3, threads=2)
+    found = load_method("mert")(pool, METRIC, read_start(start), settings, seed=1)
+    assert found.score >= 0.5695

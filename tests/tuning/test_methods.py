@@ -14,7 +14,7 @@ from tuning.settings import METHODS, TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])
 # Enough for a small pool, and quick.
-SETTINGS = TuneSettings(starts=4, near_starts=2, directions=4, candidates=100, pairs=20)
+SETTINGS = TuneSettings(starts=4, near_starts=2, directions=4)
 METRIC = CorpusBleu()
 
 

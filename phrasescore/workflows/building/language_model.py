@@ -11,7 +11,7 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import read_lines
 from phrasescore.language_models.estimation import estimate
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.settings.estimation import Estimating
+from phrasescore.settings.building import Estimating
 
 
 @dataclass(frozen=True, slots=True)

@@ -287,7 +287,7 @@ class _SystemBuilder:
             before = sum(_TABLE_STEPS[each] for each in names[: names.index(name)])
             report(before + _TABLE_STEPS[name] * done / (total or sentences))
 
-        built = build_tables(
+        pairs = build_tables(
             *self._corpus,
             self._aligned,
             self._folder.files,
@@ -298,7 +298,7 @@ class _SystemBuilder:
             workers=self._workers,
             on_step=on_step,
         )
-        return {"pairs": built.pairs}
+        return {"pairs": pairs}
 
     def _estimate(self, text: Path, output: Path, _: Path, report: Report) -> dict[str, int]:
         reading = Meter("", "", lambda now: report((now.share or 0) / 2), lines_of=str(text))

@@ -35,7 +35,6 @@ from tuning.settings import METHODS, METRICS
 
 _logger = logging.getLogger(__name__)
 
-PREVIOUS = "previous"
 # The keys of a row in table.toml, in which texts are keys, too.
 RESERVED = ("name", "rounds", "remarks", "outputs", "reports", "features", "system")
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
@@ -65,8 +64,6 @@ class Data:
     lm: Path | None = None
     lexicon: Path | None = None
     reverse_lexicon: Path | None = None
-    # Files of given scores, one number per line of the phrase table, by the column's name.
-    scores: dict[str, Path] = field(default_factory=dict)
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
@@ -75,9 +72,8 @@ class Data:
 
     @property
     def feature_files(self) -> dict[str, Path]:
-        """The files for `FILE_FEATURES` and for `scores`, by feature name."""
-        given = {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
-        return self.scores | given
+        """The files for `FILE_FEATURES`, by feature name."""
+        return {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -114,7 +110,6 @@ class Tuning:
     method: str = "mert"
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
-    start: Literal["previous", "moses.ini"] = "previous"
     metric: tuple[str, ...] = ()  # as in ``phrasescore tune --metric``; empty for BLEU
 
     @property
@@ -179,13 +174,12 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: systems.check_model(whole.table("models"), model, file.models, data.scores)
+        name: systems.check_model(whole.table("models"), model, file.models)
         for name, model in file.models.items()
     }
     table = whole.table("features")
-    names = [*models, *data.feature_files]
     features = {
-        name: systems.read_feature(table, name, value, names)
+        name: systems.read_feature(table, name, value, models)
         for name, value in file.features.items()
     }
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)

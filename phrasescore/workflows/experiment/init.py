@@ -26,7 +26,6 @@ from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import check_output, open_output
 from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
-from phrasescore.settings.experiment import ExperimentStart
 from phrasescore.workflows.experiment.choice import (
     PLANS,
     NetworkChoice,
@@ -71,7 +70,8 @@ def init_experiment(
     train: Sequence[StrPath],
     dev: Sequence[StrPath],
     tests: Sequence[Sequence[StrPath]],
-    settings: ExperimentStart = ExperimentStart(),
+    alignments: StrPath | None = None,
+    minutes: float | None = None,
 ) -> NewExperiment:
     """Write the file of an experiment, which `run_experiment` runs, and forecast its time.
 
@@ -87,7 +87,12 @@ def init_experiment(
     :param dev: the source and the references of the text for tuning; a name may stand for NAME0,
         NAME1 and so on.
     :param tests: the same for each test set.
+    :param alignments: the word alignment of the training text, for a joint model; by default a file
+        ``aligned.*`` beside the phrase table or the moses.ini.
+    :param minutes: the time of the whole experiment; by default it depends on the amount of text.
     """
+    if minutes is not None and not minutes > 0:
+        raise ArgumentError(f"--minutes: expected a number above 0, got {minutes!r}")
     check_sequences(train=train, dev=dev, tests=tests)
     if len(train) != 2 or not tests or any(len(text) < 2 for text in (dev, *tests)):
         problem = "expected a source and its translation for --train, for --dev and for each --test"
@@ -117,13 +122,18 @@ def init_experiment(
             pass  # an error names the line where the shorter file ends
     with ExitStack() as on_error:
         on_error.callback(remove_folder, folder)
-        experiment = _write(os.fspath(moses_ini), path, texts, folder, settings)
+        experiment = _write(os.fspath(moses_ini), path, texts, folder, alignments, minutes)
         on_error.pop_all()
     return experiment
 
 
 def _write(
-    moses_ini: str, output: Path, texts: dict[str, Text], folder: Path, settings: ExperimentStart
+    moses_ini: str,
+    output: Path,
+    texts: dict[str, Text],
+    folder: Path,
+    given_alignments: StrPath | None,
+    minutes: float | None,
 ) -> NewExperiment:
     own, ini = Path(moses_ini).parent, MosesIni.read(moses_ini)
     base = Path(ini.folder)
@@ -137,7 +147,7 @@ def _write(
     texts = SystemText(ini.text_settings(), table, base).prepare(texts, folder)
     train = texts.pop("train")
     pairs = sum(1 for _ in read_parallel_text(*map(str, train)))
-    alignments = settings.alignments and Path(settings.alignments)
+    alignments = None if given_alignments is None else Path(given_alignments)
     if alignments is None:
         alignments = find_alignment((table.parent, own), train)
     lengths = [len(line.split()) for line in read_lines(str(texts["dev"][1]))]
@@ -176,7 +186,7 @@ def _write(
         phrases,
         *measure_search(search, sample),
     )
-    choices, plan = divide_time(choices, forecast.total, settings.minutes)
+    choices, plan = divide_time(choices, forecast.total, minutes)
     kept = [each for each in choices if not each.problem]
     seconds = forecast.total(kept, plan)
     saved = tuple(_saved(plan, kept, len(sample)))

@@ -12,7 +12,7 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.commands import limit_options, options
-from phrasescore.workflows.experiment.config import PREVIOUS, Experiment, TextSet, check_inputs
+from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
@@ -97,10 +97,6 @@ class _Planner(Preparation):
                 runs.append(run)
         return runs
 
-    def _starts(self, run: Run) -> tuple[Run, ...]:
-        """Return the candidate runs: the best one on dev provides the start weights."""
-        return run.parts if self._wanted.tuning.start == PREVIOUS else ()
-
     def _added(self, system: System) -> dict[str, str]:
         """Return the features that a row adds to moses.ini, by their labels in tuning reports."""
         layout = self.layout(system)
@@ -173,7 +169,7 @@ class _Planner(Preparation):
             format="json",
         )
         columns = self.column_options(names, "rescore-")
-        before = [path for each in self._starts(run) for path in (each.weights, each.report)]
+        before = [path for each in run.parts for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
             _step_name("tune", "", run),
@@ -223,10 +219,10 @@ class _Planner(Preparation):
 
     def _write_start(self, run: Run, path: Path) -> None:
         before = None
-        if starts := self._starts(run):
+        if run.parts:
             # On ties, prefer the row with the most features, then the latest one.
             best = max(
-                reversed(starts),
+                reversed(run.parts),
                 key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
             )
             before = (best.weights, self.layout(best.system))
@@ -248,7 +244,7 @@ class _Planner(Preparation):
             f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
             f"{engine.iterations} rounds at most{others}."
         )
-        if tuning.start == PREVIOUS and len(systems) > 1:
+        if len(systems) > 1:
             yield (
                 "A row's tuning starts from the weights of the best earlier row on dev with a "
                 "subset of its features."

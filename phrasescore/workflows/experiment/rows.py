@@ -143,9 +143,9 @@ class Preparation:
             folder, unnormalized = str(self.model_folder(name)), model.unnormalized
             return Network(folder, unnormalized=unnormalized, backoff_lm=backoff)
         files = self._wanted.data.feature_files
-        if name in files:
-            kind = name if name in FILE_FEATURES else "scores"
-            return load_kind(kind).of(str(files[name]))
+        for kind in FILE_FEATURES:
+            if name == kind and name in files:
+                return load_kind(kind).of(str(files[name]))
         return self._wanted.features.get(name) or NamedFeature(name)
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:

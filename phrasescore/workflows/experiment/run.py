@@ -75,7 +75,6 @@ def run_experiment(
     config: StrPath,
     folder: StrPath,
     *,
-    jobs: int | None = None,
     command: str = "",
     progress: ProgressCallback | None = None,
 ) -> ExperimentTable:
@@ -86,16 +85,12 @@ def run_experiment(
     stopped.
 
     :param config: a TOML file; docs/experiment.md describes it.
-    :param jobs: number of steps that run at once, which does not affect the figures; None for the
-        number in the file.
     :param command: the command that the page shows at its end.
     :param progress: called with the number of steps that are done.
     :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message ends
         with the last lines of the step's log.
     """
-    if jobs is not None and jobs < 1:
-        raise ArgumentError(f"--jobs: expected 1 or more, got {jobs}")
     wanted, plan, absolute = _prepare(config, folder, only_shown=False)
     texts = (wanted.data.dev, *wanted.data.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
@@ -124,7 +119,7 @@ def run_experiment(
         def table() -> ExperimentTable:
             return collect_table(wanted, plan, existing, lambda _: states)
 
-        jobs = jobs or wanted.engine.jobs
+        jobs = wanted.engine.jobs
         run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
         result = table()
         write_table(result, plan.names, command)

@@ -157,12 +157,10 @@ STANDARD = {
 PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 
 
-def check_model(
-    table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan], files: Collection[str]
-) -> ModelPlan:
-    """Return a network with its kind set, after checking it; ``files`` are features with files."""
+def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]) -> ModelPlan:
+    """Return a network with its kind set, after checking it."""
     name = model.name
-    if name in (*_FEATURES, *files):
+    if name in _FEATURES:
         raise table.error(name, "is the name of a feature: choose another name")
     own = table.table(name)
     if model.xbleu is not None:
@@ -315,9 +313,7 @@ def _problems(
 ) -> Iterator[str]:
     """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
-        if place != "search" and (name in _FEATURES or name in files):
-            if place == "rescore" and name in files and name not in FILE_FEATURES:
-                yield f"{name} has a number per line of the table: expected it in columns"
+        if place != "search" and name in _FEATURES:
             continue
         if name in features:
             if place != "rescore":
@@ -335,7 +331,7 @@ def _problems(
                 yield str(error)
                 return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *files, *features]
+                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *features]
                 yield unknown(f"model or feature {name!r}", name, known)
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")

@@ -210,7 +210,7 @@ def write_table(
         only = () if is_final else _QUICK_SECTIONS
         # The page names files as the user does here.
         given = os.path.relpath(folder)
-        make_report([], folder / REPORT, experiment=given, only=only, command=command)
+        make_report(folder / REPORT, experiment=given, only=only, command=command)
 
 
 def to_text(table: ExperimentTable) -> str:

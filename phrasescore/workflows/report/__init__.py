@@ -56,53 +56,52 @@ class ReportSummary:
 
 
 def make_report(
-    inputs: Sequence[StrPath],
     folder: StrPath,
+    table: StrPath | None = None,
     *,
     models: Sequence[StrPath] = (),
     source: StrPath | None = None,
     references: Sequence[StrPath] = (),
     translations: Sequence[tuple[str, StrPath]] = (),
-    tuning_report: StrPath | None = None,
     experiment: StrPath | None = None,
     only: Sequence[SectionName] = (),
     compute: Compute = Compute(),
     command: str = "",
     progress: ProgressCallback | None = None,
 ) -> ReportSummary:
-    """Make a page with all sections that the inputs allow, and its data as JSON and TSV files.
+    """Make a page with all sections that the inputs allow, and its data as JSON.
 
     A section is left out if one of its inputs is missing; the page names the missing command-line
     option. Equal inputs give equal bytes except for the date, which the environment
     variable ``SOURCE_DATE_EPOCH`` can set, in seconds since 1970.
 
-    :param inputs: at most one phrase table, and files with n-best lists. The first hypotheses in
-        each file are the translations of a system named after the file.
     :param folder: folder for the report; an older report or an empty folder is replaced.
+    :param table: the phrase table on which models were trained.
     :param models: folders of trained models.
     :param source: source sentences, one per line.
     :param references: files of reference translations, aligned with the source; NAME for NAME0,
         NAME1 and so on.
     :param translations: names of systems and files with their translations. All systems are
-        compared with the first one; systems from n-best lists come first.
-    :param tuning_report: JSON file written by `phrasescore.tune`.
-    :param experiment: folder of an experiment. Its first test text, with the translations by its
-        rows, is used if there are neither references nor translations.
+        compared with the first one.
+    :param experiment: folder of an experiment, whose first test text is used, with the translations
+        by its rows, in place of references and translations.
     :param only: the keys of the sections to include; all by default.
     :param command: the command that the page shows at its end.
     """
-    check_sequences(inputs=inputs, models=models, references=references)
+    check_sequences(models=models, references=references)
     compute.check_only("device", "threads")
     check_choice(SECTIONS, only=only)
+    if experiment is not None and (references or translations):
+        problem = "with --references and --translation: an experiment has its own"
+        raise ArgumentError(f"--experiment cannot be combined {problem}")
     if any(SECTION_PLANS[key].is_map for key in only):
         check_extra("report", "report", _EXTRA)
     files = ReportFiles(
-        inputs=[os.fspath(path) for path in inputs],
+        table=optional_path(table),
         models=[os.fspath(path) for path in models],
         source=optional_path(source),
         references=find_references(references),
         translations=[(name, os.fspath(path)) for name, path in translations],
-        tuning_report=optional_path(tuning_report),
         experiment=optional_path(experiment),
     )
     choose_device(compute.device)  # reject a missing device before the long computation
@@ -182,19 +181,12 @@ def _without_plots(section: Section, reasons: Sequence[str]) -> tuple[Section, S
 
 def _opening(inputs: ReportInputs) -> tuple[str, str]:
     """Return the title of the page, and the result in a sentence."""
-    if found := read_results(inputs):
-        texts = [text.name for text in found[0].tests]
-        return f"Translation of {join_names(texts)}" if texts else "Translation", found[
-            0
-        ].headline()
+    if results := read_results(inputs):
+        texts = [text.name for text in results.tests]
+        title = f"Translation of {join_names(texts)}" if texts else "Translation"
+        return title, results.headline()
     models = [model.name for model in inputs.models]
     title = f"Report on {join_names(models)}" if models else "phrasescore report"
-    if inputs.tuning is not None:
-        tuned = inputs.tuning
-        return title, (
-            f"Tuning changed {tuned.metric} on its text from {tuned.start:.2f} to "
-            f"{tuned.reached:.2f}."
-        )
     return title, " ".join(f"{_describe(model)}." for model in inputs.models)
 
 
@@ -211,8 +203,8 @@ def _describe(model: NamedModel) -> str:
 
 def _check_kinds(inputs: ReportInputs) -> None:
     """Reject a phrase table without a model that scores phrases."""
-    if inputs.table is not None and not inputs.of_kind("scores_phrases"):
-        raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
+    if inputs.files.table is not None and not inputs.of_kind("scores_phrases"):
+        raise _wrong_kind(f"{inputs.files.table}: for a phrase table", "scores_phrases", inputs)
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
@@ -235,10 +227,10 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
     def file(name: str, path: str, text: str = "") -> Fact:
         return Fact(name, f"{path}: {text}" if text else path, link_to(path, folder))
 
-    if inputs.table is not None:
+    if inputs.files.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {LONG} words or more"
-        yield file("phrase table", inputs.table, f"{choice.num_pairs:,} pairs; {long}")
+        yield file("phrase table", inputs.files.table, f"{choice.num_pairs:,} pairs; {long}")
     for (name, model), path in zip(inputs.models, inputs.files.models, strict=True):
         if not model.config.network.reads_source:
             side = "target"
@@ -253,7 +245,5 @@ def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
     for system in inputs.systems:
         path = system.text.path
         yield Fact("translations", f"{system.name}: {path}", link_to(path, folder))
-    if inputs.files.tuning_report is not None:
-        yield file("tuning report", inputs.files.tuning_report)
     if inputs.files.experiment is not None:
         yield file("experiment", inputs.files.experiment)

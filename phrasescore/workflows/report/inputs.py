@@ -6,18 +6,15 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
-from moses_integration.nbest import read_every_list
-from moses_integration.nbest_lines import split_feature
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table
 from moses_integration.table_line import joint_count
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
-from phrasescore.io.text import is_stream, read_lines
+from phrasescore.io.text import is_stream
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
-from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SectionName
 from phrasescore.workflows.report.experiment_folder import (
@@ -43,24 +40,22 @@ class NamedModel(NamedTuple):
 class ReportFiles:
     """The paths of the inputs for a report."""
 
-    # Phrase tables and n-best lists.
-    inputs: Sequence[str]
+    table: str | None  # a phrase table
     models: Sequence[str]
     source: str | None
     references: Sequence[str]
     # The name of each system, and the file with its translations.
     translations: Sequence[tuple[str, str]]
-    tuning_report: str | None
     experiment: str | None  # the folder of an experiment
 
     def texts(self) -> list[str]:
-        """Return the paths of all tables, lists and texts."""
-        source = [] if self.source is None else [self.source]
-        return [*self.inputs, *source, *self.references, *(path for _, path in self.translations)]
+        """Return the paths of the table and of all texts."""
+        given = [path for path in (self.table, self.source) if path is not None]
+        return [*given, *self.references, *(path for _, path in self.translations)]
 
     def paths(self) -> list[str]:
         """Return the paths of all inputs."""
-        others = [] if self.tuning_report is None else [self.tuning_report]
+        others = []
         if self.experiment is not None:
             others.append(os.path.join(self.experiment, TABLE))
         return [*self.texts(), *self.models, *others]
@@ -83,15 +78,11 @@ class ReportFiles:
 class ReportInputs:
     """All inputs for a report; the phrase table is read lazily."""
 
-    table: str | None  # path of the phrase table
     systems: list[ComparedSystem]
     source: Sentences | None
     references: list[Sentences]
     models: list[NamedModel]
-    tuning: TuneReport | None
     experiment: ExperimentFolder | None
-    # The name of the text if its translations come from the experiment; otherwise "".
-    text_name: str
     files: ReportFiles
     only: Sequence[SectionName]  # the sections that the page includes; empty for all
     compute: Compute
@@ -116,11 +107,12 @@ class ReportInputs:
     @cached_property
     def table_choice(self) -> TableChoice:
         """The lines selected from the table, which is read once."""
-        assert self.table is not None
+        table = self.files.table
+        assert table is not None
         columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
-        with Meter("report: phrase table", "lines", self.progress, lines_of=self.table) as meter:
-            lines = meter.track(read_phrase_table(self.table))
-            pairs = _table_pairs(self.table, lines, max(columns, default=0) + 1)
+        with Meter("report: phrase table", "lines", self.progress, lines_of=table) as meter:
+            lines = meter.track(read_phrase_table(table))
+            pairs = _table_pairs(table, lines, max(columns, default=0) + 1)
             return choose_from_table(pairs)
 
     @cached_property
@@ -140,40 +132,28 @@ def read_inputs(
         if is_stream(path):
             raise ArgumentError(f"a report can only read files, got {path!r}")
     experiment = None if files.experiment is None else read_experiment_folder(files.experiment)
-    text_name = ""
-    if experiment is not None and not (files.translations or files.references):
-        given, files = files, files.with_texts_of(experiment)
-        text_name = experiment.results.tests[0].name if files is not given else ""
-    lists = [path for path in files.inputs if _is_nbest(path)]
-    tables = [path for path in files.inputs if path not in lists]
-    if len(tables) > 1:
-        raise ArgumentError(f"expected one phrase table, got {' and '.join(tables)}")
-    names = [*map(os.path.basename, lists), *(name for name, _ in files.translations)]
+    if experiment is not None:
+        files = files.with_texts_of(experiment)
+    names = [name for name, _ in files.translations]
     if len(set(names)) < len(names):
         raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
-    tuning = None if files.tuning_report is None else read_tune_report(files.tuning_report)
     models = _load_models(files.models)
     references = [read_sentences(path) for path in files.references]
     source = None if files.source is None else read_sentences(files.source, is_source=True)
     translations = [read_sentences(path) for _, path in files.translations]
-    translations = [*(_read_first_best(path, progress) for path in lists), *translations]
     texts = [*references, *translations, *([] if source is None else [source])]
     if texts:
         check_aligned(texts)
     # The steps of an experiment have already checked its translations.
-    for text in translations if references and not text_name else ():
+    for text in translations if references and experiment is None else ():
         warn_of_lengths(text.path, text.num_words, references[0].num_words)
-    table = tables[0] if tables else None
     systems = [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)]
     return ReportInputs(
-        table,
         systems,
         source,
         references,
         models,
-        tuning,
         experiment,
-        text_name,
         files,
         only,
         compute,
@@ -190,29 +170,6 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
         if names.count(name) > 1:
             raise ArgumentError(f"--model: expected different models, got {name} twice")
     return list(map(NamedModel, names, map(load_checkpoint, paths)))
-
-
-def _is_nbest(path: str) -> bool:
-    """Return whether a file has an n-best list, with names of scores, and not a phrase table."""
-    first = next(read_lines(path), None)
-    if first is None:
-        raise DataError(path, None, "expected a phrase table or an n-best list, found no lines")
-    fields = first.split(b"|||")
-    if len(fields) < 3:
-        expected = "a phrase table or an n-best list, with '|||' at least twice in each line"
-        raise DataError(path, 1, f"expected {expected}, found {len(fields) - 1}")
-    is_number = fields[0].strip().isdigit()
-    return is_number and any(split_feature(token)[1] for token in fields[2].split())
-
-
-def _read_first_best(path: str, progress: ProgressCallback | None) -> Sentences:
-    """Return the first hypothesis in each list; every sentence must have a list."""
-    words = []
-    with Meter("n-best lists", "hypotheses", progress, lines_of=path) as meter:
-        for nbest in read_every_list(path):
-            words.append(nbest.words(0))
-            meter.update(nbest.num_lines)
-    return Sentences(path, list(map(" ".join, words)), words)
 
 
 def _table_pairs(

@@ -3,7 +3,6 @@
 import os
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -12,9 +11,8 @@ from phrasescore.devices import choose_device, usable_threads
 from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
-from phrasescore.progress import Meter
 from phrasescore.records import PhrasePair
-from phrasescore.report import SEED, results, sentences, systems
+from phrasescore.report import SEED, sentences, systems
 from phrasescore.report.blocks import Section
 from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
@@ -27,11 +25,10 @@ from phrasescore.report.phrases import (
     score_section,
 )
 from phrasescore.report.sentences import SentencePair, Words
+from phrasescore.report.training import training_section
 from phrasescore.settings.kinds import kind_names
 from phrasescore.workflows.load_model import ScoringModel
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs
-
-_GROUP_WIDTH = 10  # number of sentence lengths per group, for BLEU by length
 
 
 class MadeSection(NamedTuple):
@@ -51,21 +48,19 @@ class SectionPlan(NamedTuple):
     is_map: bool = False  # whether the section needs the packages of the extra "report"
 
 
-_ANY_TARGET = "translations (--references, --translation or NBEST)"
-_SYSTEM = "translations (--translation or NBEST)"
-_RESULTS = "translations (--translation or NBEST) and --references, or --experiment"
-_WEIGHTS = "--tuning-report or --experiment"
-_TWO_SYSTEMS = "translations by two systems (--translation or NBEST)"
+_ANY_TARGET = "--references or --translation"
+_SYSTEM = "--translation"
+_RESULTS = "--translation and --references, or --experiment"
+_TWO_SYSTEMS = "two systems (--translation)"
 
 
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     """Return the names of the inputs that a section requires and that are missing."""
     is_present = {
-        "TABLE": inputs.table is not None,
+        "TABLE": inputs.files.table is not None,
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
         _RESULTS: bool(inputs.systems and inputs.references) or inputs.experiment is not None,
-        _WEIGHTS: inputs.tuning is not None or inputs.experiment is not None,
         "--experiment": inputs.experiment is not None,
         "a --model": bool(inputs.models),
         _ANY_TARGET: bool(inputs.references or inputs.systems),
@@ -78,17 +73,20 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     return missing
 
 
-def read_results(inputs: ReportInputs) -> list[systems.Results]:
-    """Return the results of the experiment, if there is one, and of the given translations."""
-    found = [] if inputs.experiment is None else [inputs.experiment.results]
-    if inputs.systems and inputs.references and not inputs.text_name:
-        text = inputs.source or inputs.references[0]
-        found.append(systems.text_results(inputs.comparison, os.path.basename(text.path)))
-    return found
+def read_results(inputs: ReportInputs) -> systems.Results | None:
+    """Return the results of the experiment or of the given translations, if there are any."""
+    if inputs.experiment is not None:
+        return inputs.experiment.results
+    if not (inputs.systems and inputs.references):
+        return None
+    text = inputs.source or inputs.references[0]
+    return systems.text_results(inputs.comparison, os.path.basename(text.path))
 
 
 def _make_results(inputs: ReportInputs) -> MadeSection:
-    return MadeSection(systems.results_section(read_results(inputs)))
+    results = read_results(inputs)
+    assert results is not None
+    return MadeSection(systems.results_section(results))
 
 
 def _make_differences(inputs: ReportInputs) -> MadeSection:
@@ -101,25 +99,21 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
 
 def _make_groups(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
-    breakdowns = [comparison.by_length(side, _GROUP_WIDTH) for side in comparison.sides]
+    breakdowns = [comparison.by_length(side) for side in comparison.sides]
     for name, checkpoint in inputs.models[:1]:
         breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
     return MadeSection(systems.groups_section(comparison, breakdowns))
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
-    section = Section("tuning", "Weights", "", ())
-    if inputs.tuning is not None:
-        section = results.tuning_section(inputs.tuning)
-    if inputs.experiment is not None:
-        reports = inputs.experiment.tune_reports()
-        tables = [systems.weights_table(reports)] if reports else []
-        if calibrated := {name: each for name, each in reports.items() if each.reliability}:
-            tables.append(systems.reliability_table("reliability", calibrated))
-        section = replace(section, blocks=(*tables, *section.blocks))
-    if not section.blocks:
+    assert inputs.experiment is not None
+    reports = inputs.experiment.tune_reports()
+    if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
-    return MadeSection(section)
+    tables = [systems.weights_table(reports)]
+    if calibrated := {name: each for name, each in reports.items() if each.reliability}:
+        tables.append(systems.reliability_table(calibrated))
+    return MadeSection(Section("tuning", "Weights", "", tuple(tables)))
 
 
 def _make_steps(inputs: ReportInputs) -> MadeSection:
@@ -167,8 +161,9 @@ def _make_scores(inputs: ReportInputs) -> MadeSection:
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
     scorer = ScoringModel(model.checkpoint, model.name, inputs.compute, warns=False)
-    with Meter(f"report: {model.name}", "pairs", inputs.progress, total=len(pairs)) as meter:
-        return list(meter.track(scorer.score_pairs(pairs)))
+    sources, targets = zip(*pairs, strict=True) if pairs else ((), ())
+    scores: list[float] = scorer.score(sources, targets).tolist()
+    return scores
 
 
 def _draw(
@@ -218,7 +213,7 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
     models = [
         model
         for model in inputs.of_kind("has_source_vectors")
-        if inputs.table is None or not model.checkpoint.config.network.scores_phrases
+        if inputs.files.table is None or not model.checkpoint.config.network.scores_phrases
     ]
     sets, reasons, notes = [], [], []
     for number, (name, checkpoint) in enumerate(models, start=1):
@@ -288,7 +283,7 @@ SECTION_PLANS = {
     "results": SectionPlan(_make_results, (_RESULTS,)),
     "differences": SectionPlan(_make_differences, (_TWO_SYSTEMS, "--references")),
     "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),
-    "tuning": SectionPlan(_make_tuning, (_WEIGHTS,)),
+    "tuning": SectionPlan(_make_tuning, ("--experiment",)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
     "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
     "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),
@@ -298,7 +293,7 @@ SECTION_PLANS = {
     "alignments": SectionPlan(_make_alignments, ("--source", _ANY_TARGET), "aligns_words"),
     "parses": SectionPlan(_make_parses, ("--source",), "parses_source"),
     "training": SectionPlan(
-        lambda inputs: MadeSection(results.training_section(inputs.models)), ("a --model",)
+        lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
     ),
     "steps": SectionPlan(_make_steps, ("--experiment",)),
 }

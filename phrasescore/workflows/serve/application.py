@@ -1,12 +1,16 @@
 """What a server answers: JSON, Moses' XML-RPC and a page, with limits."""
 
 import asyncio
+import base64
 import gzip
+import hashlib
 import io
 import logging
 import re
 import zlib
 from collections.abc import Callable, Sequence
+from html import escape
+from importlib import resources
 from typing import Annotated, Any
 from xmlrpc.client import Fault
 
@@ -25,7 +29,6 @@ from phrasescore.settings.serving import Serving
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
-from phrasescore.workflows.serve.page import render_page
 from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.text import SystemSentence
@@ -66,7 +69,7 @@ class TranslationServer:
 
     def __init__(self, collector: SentenceCollector, settings: Serving, name: str) -> None:
         self._collector, self._settings, self._name = collector, settings, name
-        self._page, self._headers = render_page(name)
+        self._page, self._headers = _render_page(name)
         self._num_waiting = 0
         middleware = [Middleware(_in_origin_form)]
         if settings.allow_origin:
@@ -199,6 +202,34 @@ class TranslationServer:
             for each in both:
                 each.cancel()
             self._num_waiting -= len(tasks)
+
+
+def _render_page(name: str) -> tuple[bytes, dict[str, str]]:
+    """Return the page and its headers, which forbid other scripts, styles and requests.
+
+    :param name: the name of the system.
+    """
+    folder = resources.files(__package__)
+    style = resources.files("phrasescore.report") / "page_parts" / "page.css"
+    parts = {
+        "style": style.read_text("utf-8") + (folder / "page.css").read_text("utf-8"),
+        "script": (folder / "page.js").read_text("utf-8"),
+        "name": escape(name),
+        "version": __version__,
+    }
+    page = (folder / "page.html").read_text("utf-8")
+    for key, text in parts.items():
+        page = page.replace(f"{{{{ {key} }}}}", text)
+    policy = (
+        f"default-src 'none'; script-src '{_hash(parts['script'])}'; "
+        f"style-src '{_hash(parts['style'])}'; connect-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+    return page.encode(), {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
+
+
+def _hash(text: str) -> str:
+    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
 def _ignore(future: "asyncio.Future[Any]") -> None:

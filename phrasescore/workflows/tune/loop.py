@@ -113,7 +113,7 @@ def tune_with_decoder(
     first = _start_weights(start, ini)
     paths = find_references(references)
     metrics = settings.metric_weights
-    metric, words = read_metric(paths, metrics, settings.reference_length)
+    metric, words = read_metric(paths, metrics)
     contents = [path for column in wanted for path in column.inputs()]
     if isinstance(decoder, SearchSettings):
         contents += [*decoder.models, *filter(None, [optional_path(decoder.backoff_lm)])]
@@ -149,9 +149,7 @@ def tune_with_decoder(
         "content of the models": [digests.digest(Path(path)) for path in contents],
         "method": settings.method,
         "metric": metrics,
-        "reference length": settings.reference_length,
         "starts": settings.starts,
-        "plateau smoothing": settings.plateau_smoothing,
         "fixed features": list(settings.fixed),
         "seed": settings.seed,
     }

@@ -8,7 +8,6 @@ from typing import Any, NoReturn
 import numpy as np
 
 from moses_integration.list_features import FeatureColumns, read_tuning_lists
-from moses_integration.tuning_files import check_pair, read_features, read_scores
 from phrasescore.devices import usable_threads
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.sentences import check_aligned, read_sentences
@@ -21,13 +20,12 @@ from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Bleu, Chrf, Interpolated, Metric, ReferenceMetric
 from tuning.pool import Pool, Vector, union, weights_vector
-from tuning.pro import sentence_scores
-from tuning.settings import METRICS, ReferenceLength, TuneSettings
+from tuning.settings import METRICS, TuneSettings
 
 _logger = logging.getLogger(__name__)
 
-# Metrics without settings, by name.
 _METRICS: dict[str, Callable[[list[Any]], ReferenceMetric]] = {
+    "bleu": Bleu,
     "chrf": Chrf,
     "word_accuracy": WordAccuracy,
     "cer": CharacterAccuracy,
@@ -75,14 +73,12 @@ class Optimiser:
             fixed=tuple(dict.fromkeys(fixed)),
             threads=usable_threads(self.threads),
             starts=self.tuning.starts,
-            neighbours=self.tuning.plateau_smoothing,
         )
 
     def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> Calibration:
         """Return the confidence of the translations that tuned weights select from lists."""
-        found, gains = weights_vector(weights, pool.labels), sentence_scores(metric, pool.stats)
-        settings = self.settings(pool.labels)
-        return calibrate_weights(pool, metric, gains, found, settings, seed=self.tuning.seed)
+        found, settings = weights_vector(weights, pool.labels), self.settings(pool.labels)
+        return calibrate_weights(pool, metric, found, settings, seed=self.tuning.seed)
 
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         """Return weights that are at least as good as the start."""
@@ -102,9 +98,7 @@ class Optimiser:
 
 
 def read_metric(
-    paths: Sequence[str],
-    metrics: Mapping[str, float],
-    reference_length: ReferenceLength,
+    paths: Sequence[str], metrics: Mapping[str, float]
 ) -> tuple[ReferenceMetric, list[list[tuple[str, ...]]]]:
     """Return the metric, and the reference words, indexed by file and sentence."""
     for name, weight in metrics.items():
@@ -114,12 +108,7 @@ def read_metric(
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     words = [sentences.words for sentences in references]
-    chosen: list[ReferenceMetric] = []
-    for name in metrics:
-        if name == "bleu":
-            chosen.append(Bleu(words, reference_length=reference_length))
-        else:
-            chosen.append(_METRICS[name](words))
+    chosen: list[ReferenceMetric] = [_METRICS[name](words) for name in metrics]
     if len(chosen) == 1:
         return chosen[0], words
     return Interpolated(chosen, list(metrics.values())), words
@@ -231,14 +220,3 @@ class ListReader:
             segments, words = zip(*self._waiting, strict=True)
             self._stats = np.concatenate([self._stats, self.metric.statistics(words, segments)])
             self._waiting.clear()
-
-
-def read_extracted(features: Sequence[str], scores: Sequence[str]) -> Pool:
-    """Return the union of the pools in files from Moses' extractor."""
-    pools = []
-    for features_path, scores_path in zip(features, scores, strict=True):
-        values = read_features(features_path)
-        statistics = read_scores(scores_path)
-        check_pair(values, statistics)
-        pools.append(Pool(values.labels, values.values, statistics.values, values.starts))
-    return union(pools)

@@ -24,7 +24,7 @@ from tuning.pool import Pool, Vector
 _logger = logging.getLogger(__name__)
 
 # Tuning on fewer sentences per weight is warned of. In cross-validation on the shipped example, 25
-# per weight, the weights lost 3 BLEU on held-out sentences (docs/tune.md). The usual rule for
+# per weight, the weights lost 3 BLEU on held-out sentences. The usual rule for
 # regression is 10 to 20 observations per coefficient (Harrell, 2015, section 4.4).
 FEW_SENTENCES = 20
 _NEW = "  (new)"

@@ -178,16 +178,6 @@ def test_a_full_disk_keeps_the_old_output_and_says_how_to_go_on(
     assert out.read_bytes() == whole
 
 
-def test_a_closed_pipe_ends_quietly(model: RandomModel, long_table: Path) -> None:
-    with start(long_table, "--model", model.path) as process:
-        process.stdout.readline()
-        process.stdout.close()
-        stderr = process.stderr.read().decode()
-    assert process.returncode == 141
-    assert "Traceback" not in stderr
-    assert "Error" not in stderr
-
-
 @pytest.mark.slow
 def test_two_runs_cannot_write_one_file(
     tmp_path: Path, model: RandomModel, long_table: Path

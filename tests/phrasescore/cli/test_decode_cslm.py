@@ -1,4 +1,4 @@
-"""``phrasescore decode --feature cslm``: a neural language model in the search."""
+"""``phrasescore decode --feature cslm``: what only a neural language model in the search has."""
 
 from pathlib import Path
 
@@ -10,10 +10,8 @@ from phrasescore.features.model import Network
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
-from tests.reference_cslm import word_log_probs
 
 TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
-ORDER = 3
 
 
 @pytest.fixture
@@ -21,7 +19,7 @@ def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RandomCslm:
     monkeypatch.chdir(tmp_path)
     for name, text in {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": TEXT}.items():
         (tmp_path / name).write_text(text)
-    return RandomCslm(["the", "house", "home"], order=ORDER, path=tmp_path / "model")
+    return RandomCslm(["the", "house", "home"], path=tmp_path / "model")
 
 
 def decode(*options: str, models: tuple[str, ...] = ("model",)) -> Result:
@@ -35,57 +33,6 @@ def decode(*options: str, models: tuple[str, ...] = ("model",)) -> Result:
 
 def read(path: str) -> list[NbestList]:
     return list(read_nbest(path))
-
-
-def log_prob(model: RandomCslm, text: bytes) -> float:
-    ids = model.vocabulary.ids(text.decode().split())
-    return sum(word_log_probs(model.parameters, ORDER, ids))
-
-
-def test_its_score_is_a_feature_of_every_hypothesis_and_counts(model: RandomCslm) -> None:
-    result = succeeded(
-        decode("--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
-    )
-    assert "the networks scored " in result.stderr
-    without: dict[tuple[int, bytes], float] = {}
-    decode("--nbest", "plain", "1000", "-o", "plain.out", models=())
-    for found in read("plain"):
-        for place, text in enumerate(found.hypotheses):
-            without.setdefault((found.id, text), found.total(place))
-    for found in read("nbest"):
-        for place, text in enumerate(found.hypotheses[:1]):
-            score = log_prob(model, text)
-            assert found.features(place)["CSLM0"][0] == pytest.approx(score, 1e-5)
-            expected = without[found.id, text] + 0.5 * score
-            assert found.total(place) == pytest.approx(expected, 1e-5)
-
-
-def test_the_search_finds_what_is_best_with_it(model: RandomCslm) -> None:
-    decode("--nbest", "all", "100000", "-o", "plain.out", models=())
-    best = {}
-    for found in read("all"):
-        scored = [
-            (found.total(place) + 2 * log_prob(model, text), text)
-            for place, text in enumerate(found.hypotheses)
-        ]
-        best[found.id] = max(scored)[1].strip().decode()
-    best[1] = ""
-    options = ["--feature-weight", "CSLM0=2", "--stack", "0", "--beam-threshold", "0"]
-    result = decode(*options)
-    assert result.stdout.splitlines() == list(best.values())
-    plain = Path("plain.out").read_text()
-    assert result.stdout != plain
-
-
-@pytest.mark.parametrize(
-    "other", [["--buffer-size", "1"], ["--buffer-size", "7"], ["--processes", "2"]]
-)
-@pytest.mark.usefixtures("model")
-def test_neither_buffers_nor_processes_change_a_byte(other: list[str]) -> None:
-    options = ["--feature-weight", "CSLM0=0.5", "-o", "out", "--alignment", "--nbest"]
-    decode(*options, "one", "20")
-    succeeded(decode(*options, "two", "20", *other))
-    assert Path("one").read_bytes() == Path("two").read_bytes()
 
 
 @pytest.mark.usefixtures("model")

@@ -140,32 +140,22 @@ def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> No
 
 def test_all_names_are_listed_with_where_they_are_from(site: Path) -> None:
     install(BROKEN, site)
-    result = run("features")
+    result = run("show")
     assert (result.exit_code, result.stderr) == (0, "")
-    assert all(len(line) <= 80 for line in result.stdout.splitlines() if "refused" not in line)
-    sections = {}
-    for part in result.stdout.split("\n\n"):
-        head, _, *lines = part.splitlines()
-        text = re.sub(r"\n {20,}", " ", "\n".join(lines))  # with wrapped lines joined
-        sections[head] = [re.split("  +", line.strip()) for line in text.splitlines()]
+    facts = json.loads(run("show", "--format", "json").stdout)["facts"]
     about = "The number of source words that the translation has letter for letter."
-    outside = "Features of outside-feature 1.0.0:"
-    assert ["copied_words", "lists, tables", about] in sections[outside]
-    assert ["uneven_brackets", "lists"] in [row[:2] for row in sections[outside]]
-    ours = {row[0]: row[1:] for row in sections[f"Features of phrasescore {__version__}:"]}
-    assert ours["target_length"][0] == "lists"
-    assert ours["unknown_words"][1].endswith("shortlists. Needs --model.")
-    ter = ["ter", "evaluate", "The translation edit rate: lower is better."]
-    assert ter in sections[f"Metrics of phrasescore {__version__}:"]
-    listed = json.loads(run("features", "--format", "json").stdout)
-    refused = {each["name"]: each for each in listed if each["problem"] is not None}
-    assert refused.keys() == {
-        *("not_there", "not_a_class", "ends", "not_imported", "target_length", "Odd-Name")
-    }
-    for name, each in refused.items():
-        assert each["problem"] == REFUSED.get(name, each["problem"])
-        line = f"refused: broken-package 0.1: {each['kind']} {name}: {each['problem']}"
-        assert line in result.stdout.splitlines()
+    assert facts["feature copied_words"] == f"{about} (outside-feature 1.0.0)"
+    assert facts["feature uneven_brackets"].endswith(" Only for lists. (outside-feature 1.0.0)")
+    assert facts["feature target_length"].endswith(" Only for lists.")
+    assert facts["feature unknown_words"].endswith("shortlists. Needs --model.")
+    assert facts["metric ter"] == "The translation edit rate: lower is better. Not for tune."
+    refused = {name for name in facts if name.startswith("refused feature ")}
+    names = ("not_there", "not_a_class", "ends", "not_imported", "target_length", "Odd-Name")
+    assert refused == {f"refused feature {name}" for name in names}
+    for name in names:
+        assert facts[f"refused feature {name}"] == f"broken-package 0.1: {REFUSED[name]}"
+    shown = " ".join(result.stdout.split())
+    assert all(f"{name} {' '.join(text.split())}" in shown for name, text in facts.items())
 
 
 @pytest.mark.parametrize("name", REFUSED)
@@ -198,7 +188,7 @@ def test_a_name_of_two_packages_is_refused(site: Path) -> None:
     problem = "installed 2 times under this name, by another 3 and outside-feature 1.0.0"
     found = error_of(rescore("--feature", "copied_words"))
     assert found == f"another 3: feature copied_words: {problem}"
-    assert problem in run("features").stdout
+    assert problem in " ".join(run("show").stdout.split())
 
 
 def test_names_that_nobody_has_are_refused_with_those_there_are() -> None:
@@ -216,7 +206,7 @@ def test_the_current_folder_and_a_model_s_are_not_searched(tmp_path: Path) -> No
         (folder / f"{name}.py").write_text("open('imported', 'w').close()\n")
     environment = {**os.environ, "PYTHONPATH": f"{REPOSITORY}{os.pathsep}{tmp_path / 'site'}"}
     done = subprocess.run(
-        [sys.executable, "-m", "phrasescore", "features"],
+        [sys.executable, "-m", "phrasescore", "show"],
         cwd=folder,
         env=environment,
         capture_output=True,

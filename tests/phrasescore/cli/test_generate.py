@@ -285,7 +285,6 @@ def test_copying_without_attention_is_refused(model: Path) -> None:
         (["--top", "2"], "--top: has an effect only with --sample"),
         (["--seed", "2"], "--seed: has an effect only with --sample"),
         (["--copy-unknown", "--no-unknown"], "--copy-unknown has no effect with --no-unknown"),
-        (["--augment", "table"], "--augment is gone: the new phrase pairs gained little"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -100,30 +100,24 @@ def stopped(line: int, *arguments: object) -> Result:
         return run(*arguments)
 
 
+@pytest.mark.parametrize("verb", ["rescore", "annotate"])
 def test_a_run_that_was_stopped_goes_on_with_the_same_scores_alone(
-    tmp_path: Path, lists: Lists
+    tmp_path: Path, lists: Lists, table: Path, verb: str
 ) -> None:
-    options = ["--scores", "scores=QE", "--feature", "target_length"]
-    command = ["rescore", lists.path, "--source", lists.source, *options]
+    command: list[object] = ["annotate", table, "--scores", "scores"]
+    if verb == "rescore":
+        command = ["rescore", lists.path, "--source", lists.source, "--scores", "scores=QE"]
+    command += ["--feature", "number_mismatch"]
     write(tmp_path / "scores", values(LINES))
     assert stopped(200, *command, "-o", "out").exit_code == 130
     write(tmp_path / "scores", values(LINES)[::-1])
-    check_refusal(
-        run(*command, "-o", "out", "--resume"), "started with another value for feature 1 (QE"
-    )
+    name = "QE" if verb == "rescore" else "scores "
+    problem = f"started with another value for feature 1 ({name}"
+    check_refusal(run(*command, "-o", "out", "--resume"), problem)
     write(tmp_path / "scores", values(LINES))
     result = run(*command, "-o", "out", "--resume")
     assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
     assert Path("out").read_bytes() == run(*command).stdout_bytes
-
-
-def test_a_feature_that_is_there_is_refused_or_replaced(tmp_path: Path, lists: Lists) -> None:
-    write(tmp_path / "scores", values(LINES))
-    result = rescore(lists, "--scores", "scores=LM0", "-o", "out")
-    assert (result.exit_code, Path("out").exists()) == (1, False)
-    assert f"{lists.path}:1: already has the feature LM0" in result.stderr
-    assert rescore(lists, "--scores", "scores=LM0", "--replace", "-o", "out").exit_code == 0
-    assert [each["LM0"] for each in features(Path("out"))] == [(n,) for n in values(LINES)]
 
 
 @pytest.mark.parametrize("value", ["scores", "=QE", "scores=", "scores=Q_E", "scores=0"])
@@ -187,20 +181,6 @@ def test_scores_of_the_whole_table_go_with_the_lines_that_a_text_needs(
     wanted = [line for line in whole if line.partition(b"|||")[0] in sources]
     assert 0 < len(wanted) < LINES
     assert kept == b"".join(wanted)
-
-
-def test_annotate_goes_on_with_the_same_scores_alone(tmp_path: Path, table: Path) -> None:
-    command = ["annotate", table, "--scores", "scores", "--feature", "number_mismatch"]
-    write(tmp_path / "scores", values(LINES))
-    assert stopped(200, *command, "-o", "out").exit_code == 130
-    write(tmp_path / "scores", values(LINES)[::-1])
-    check_refusal(
-        run(*command, "-o", "out", "--resume"), "started with another value for feature 1 (scores "
-    )
-    write(tmp_path / "scores", values(LINES))
-    result = run(*command, "-o", "out", "--resume")
-    assert (result.exit_code, "continuing after line " in result.stderr) == (0, True)
-    assert Path("out").read_bytes() == run(*command).stdout_bytes
 
 
 def test_a_number_that_no_table_can_hold_is_refused(tmp_path: Path, table: Path) -> None:

@@ -9,7 +9,7 @@ import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ModelError
 from phrasescore.features.model import Network
-from phrasescore.records import HypothesisList, PhrasePair
+from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomJoint
@@ -211,4 +211,4 @@ def test_the_library_scores_lists_with_affiliations(joint: RandomJoint) -> None:
     expected = [joint.log_prob(source, words, places) for places in ((0, 1), (2, 2))]
     assert next(iter(model.score_lists(lists))) == pytest.approx(expected, rel=1e-5)
     with pytest.raises(ModelError, match="needs word alignments"):
-        next(iter(model.score_pairs([PhrasePair(source, words)])))
+        model.score([source], [words])

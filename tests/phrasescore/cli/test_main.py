@@ -1,7 +1,6 @@
 """The command line as a user meets it: exit codes, stdout, stderr."""
 
 import errno
-import gzip
 import json
 import logging
 import os
@@ -105,7 +104,7 @@ def test_control_characters_in_a_warning_are_shown_and_not_sent(
 
 
 def test_usage_errors_exit_2() -> None:
-    check_refusal(run("show"), "Missing argument", 2)
+    check_refusal(run("decode"), "Missing argument", 2)
 
 
 @pytest.mark.parametrize(
@@ -130,12 +129,19 @@ def test_version_goes_to_stdout() -> None:
     assert (result.exit_code, result.stdout) == (0, f"phrasescore {__version__}\n")
 
 
-def test_a_reader_that_goes_away_is_no_error_on_stderr(tiny_table: Path) -> None:
+@pytest.fixture
+def system(tmp_path: Path) -> Path:
+    path = tmp_path / "system.toml"
+    path.write_text('weights = "œil"\n', "utf-8")
+    return path
+
+
+def test_a_reader_that_goes_away_is_no_error_on_stderr(system: Path) -> None:
     read_end, write_end = os.pipe()
     os.close(read_end)
     with os.fdopen(write_end, "wb") as stdout:
         done = subprocess.run(
-            [*COMMAND, "-q", "show", str(tiny_table)],
+            [*COMMAND, "-q", "show", str(system)],
             stdout=stdout,
             stderr=subprocess.PIPE,
             check=False,
@@ -144,10 +150,10 @@ def test_a_reader_that_goes_away_is_no_error_on_stderr(tiny_table: Path) -> None
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_a_full_stdout_is_one_line_and_exit_1(tiny_table: Path) -> None:
+def test_a_full_stdout_is_one_line_and_exit_1(system: Path) -> None:
     with open("/dev/full", "wb") as stdout:
         done = subprocess.run(
-            [*COMMAND, "-q", "show", str(tiny_table)],
+            [*COMMAND, "-q", "show", str(system)],
             stdout=stdout,
             stderr=subprocess.PIPE,
             check=False,
@@ -188,135 +194,24 @@ def test_another_error_is_a_bug_and_shows_where_it_is() -> None:
     assert isinstance(result.exception, RuntimeError)
 
 
-def test_show_reports_a_table_as_aligned_text(tiny_table: Path) -> None:
-    result = run("-q", "show", tiny_table)
-    assert (result.exit_code, result.stderr) == (0, "")
-    # Logarithms: mean of ln 0.25, ln 0.25, ln 0.5, ln 1 = -5 ln 2 / 4 = -0.8664; of three times
-    # ln 0.5 and ln 0.125 = -6 ln 2 / 4 = -1.0397.
-    assert result.stdout == (
-        "lines                 4\n"
-        "distinct sources      2\n"
-        "distinct targets      4\n"
-        "targets per source    mean 2.00, median 2, max 3 (of 'la maison')\n"
-        "times extracted       7 in all (joint counts)\n"
-        "lines extracted once  2 (50.0%)\n"
-        "lines without counts  0\n"
-        "\n"
-        "words  source phrases         target phrases\n"
-        "    1               1  25.0%               1  25.0%\n"
-        "    2               3  75.0%               3  75.0%\n"
-        "\n"
-        "column  lowest  highest  mean of ln\n"
-        "     1    0.25        1     -0.8664\n"
-        "     2   0.125      0.5     -1.0397\n"
-    )
-
-
-def test_show_reports_a_table_as_json(tiny_table: Path) -> None:
-    result = run("show", tiny_table, "--format", "json", "-q")
-    report = json.loads(result.stdout)
-    assert report["path"] == str(tiny_table)
-    assert report["source_lengths"] == {"1": 1, "2": 3}
-    assert report["targets_per_source"]["max_source"] == "la maison"
-    assert report["coverage"] is None
-
-
-@pytest.mark.parametrize("reverse", [False, True])
-def test_show_measures_what_a_models_shortlists_cover(
-    tiny_table: Path, tmp_path: Path, reverse: bool
-) -> None:
-    import torch
-
-    from phrasescore.models.checkpoint import (
-        FORWARD,
-        REVERSE,
-        Checkpoint,
-        TrainingRecord,
-        save_checkpoint,
-    )
-    from phrasescore.models.encoder_decoder import EncoderDecoder
-    from phrasescore.settings.config import Config
-    from phrasescore.settings.kinds import EncoderDecoderConfig
-    from phrasescore.vocabulary import Vocabulary
-
-    sizes = EncoderDecoderConfig(hidden_size=4, embedding_size=3, maxout_size=2, output_rank=2)
-    read, predicted = Vocabulary(["la", "maison"]), Vocabulary(["the", "house"])
-    if reverse:
-        read, predicted = predicted, read
-    network = EncoderDecoder(sizes, len(read), len(predicted))
-    network.initialize(torch.Generator().manual_seed(1))
-    record = TrainingRecord(direction=REVERSE if reverse else FORWARD)
-    model = Checkpoint(network, Config(model=sizes), read, predicted, record)
-    save_checkpoint(tmp_path / "model", model)
-    arguments = ["-q", "show", str(tiny_table), "--model", str(tmp_path / "model")]
-    result = run(*arguments)
-    # 6 of 7 source words (all but "rue"), 8 of 11 by count; 4 of 7 target words, 6 of 11 by count.
-    assert [line.split("  ", 1) for line in result.stdout.splitlines()[7:10]] == [
-        ["source words in shortlist", "85.71% of the running words; 72.73% weighted by the counts"],
-        ["target words in shortlist", "57.14% of the running words; 54.55% weighted by the counts"],
-        ["pairs without <unk>", "      25.00% of the lines"],
-    ]
-
-
-def test_show_reads_stdin(tiny_table: Path) -> None:
-    result = run("-q", "show", "-", "--format", "json", stdin=tiny_table.read_bytes())
-    assert json.loads(result.stdout)["lines"] == 4
-
-
-@pytest.mark.parametrize(
-    ("content", "problem"),
-    [
-        (b"0 ||| la rue  ||| LM0= -1 ||| -1\n", "expected a number as score, found 'LM0='"),
-        (b"# of Moses\n[input-factors]\n0\n", "expected at least 3 fields separated by '|||'"),
-        (b"\x08\x00\x00\x00", "expected at least 3 fields separated by '|||'"),
-    ],
-)
-def test_show_names_the_first_line_that_is_not_one_of_a_table(
-    tmp_path: Path, content: bytes, problem: str
-) -> None:
-    for name, data in (("plain", content), ("packed.gz", gzip.compress(content))):
-        path = tmp_path / name
-        path.write_bytes(data)
-        check_refusal(run("-q", "show", path), f"Error: {path}:1: {problem}")
-
-
-@pytest.mark.parametrize("content", ["b ||| x ||| 1\na ||| y ||| 1\nb ||| z ||| 1\n", "bad\n"])
-def test_show_reads_a_pipe_once(tmp_path: Path, content: str) -> None:
-    # Of the table, in which a source stands apart, and of what is none, a file is read again.
-    plain, pipe = tmp_path / "plain", tmp_path / "pipe"
-    plain.write_text(content)
-    os.mkfifo(pipe)
-    with subprocess.Popen(["cp", str(plain), str(pipe)]):
-        done = run("-q", "show", pipe)
-    if content == "bad\n":
-        check_refusal(done, f"Error: {pipe}:1: expected at least 3 fields")
-    else:
-        assert (done.exit_code, done.stderr) == (0, "")
-        assert "distinct sources      2\n" in done.stdout
-        assert "targets per source    mean 1.50, median 1.5, max 2\n" in done.stdout
-
-
-def test_letters_that_a_locale_lacks_cost_no_report(tmp_path: Path) -> None:
-    table = tmp_path / "table"
-    table.write_text("œil ||| eye ||| 1\nœil ||| view ||| 1\n", "utf-8")
-    done = CliRunner(charset="latin-1").invoke(main, ["-q", "show", str(table)])
+def test_letters_that_a_locale_lacks_cost_no_report(system: Path) -> None:
+    done = CliRunner(charset="latin-1").invoke(main, ["-q", "show", str(system)])
     assert (done.exit_code, done.stderr_bytes) == (0, b"")
-    assert b"max 2 (of '\\u0153il')" in done.stdout_bytes
+    assert done.stdout_bytes == b"weights  \\u0153il\n"
 
 
-def test_show_refuses_a_folder_that_is_no_model(tmp_path: Path) -> None:
-    result = run("show", tmp_path)
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr == (
-        f"Error: {tmp_path}: expected the folder of a model, of build or of an experiment, found "
-        "none of their files\n"
-    )
+def test_show_refuses_what_it_does_not_know(tmp_path: Path, tiny_table: Path) -> None:
+    for path in (tmp_path, tiny_table, tmp_path / "nothing"):
+        result = run("show", path)
+        assert (result.exit_code, result.stdout) == (1, "")
+        expected = "expected a system.toml, or the folder of a model, of build or of an experiment"
+        assert result.stderr == f"Error: {path}: {expected}\n"
 
 
 def test_quiet_and_verbose_may_stand_before_or_after_the_verb(tiny_table: Path) -> None:
-    loud = run("show", tiny_table)
-    assert loud.stderr.startswith("phrasescore: show: 4 lines in ")
-    for arguments in (["-q", "show", str(tiny_table)], ["show", "-q", str(tiny_table)]):
+    words = ["annotate", str(tiny_table), "--feature", "number_mismatch"]
+    assert run(*words).stderr.startswith("phrasescore: ")
+    for arguments in (["-q", *words], [*words, "-q"]):
         assert run(*arguments).stderr == ""
 
 

@@ -46,20 +46,6 @@ def test_warnings_and_errors_have_a_colour_and_the_best_a_weight(
     )
 
 
-def test_a_message_is_wrapped_between_words_and_a_command_is_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setenv("COLUMNS", "30")
-    command = "  phrasescore rerank lists --weights weights"
-
-    def act() -> None:
-        _log(logging.WARNING, f"one two three four; next:\n{command}")
-
-    assert _shown(monkeypatch, "stderr", act) == (
-        f"phrasescore: {YELLOW}warning:{PLAIN} one two\n  three four; next:\n{command}\n"
-    )
-
-
 def test_a_row_of_a_table_is_bold_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     def act() -> None:
         print_text("a 1\nb\x1b 2\n", bold={1})

@@ -74,7 +74,7 @@ CASES = {
         {"rescore_options": ()},
     ),
     "tune with Moses and lists": Case(
-        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest 50",
+        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest-size 50",
         "wrote found; next, translate with these weights:",
         "moses -f mert-work/moses.ini -i TEST -n-best-list test.nbest 50 distinct\n"
         "phrasescore rescore test.nbest --source TEST --model attention -o test.rescored\n"
@@ -115,12 +115,6 @@ CASES = {
         "NPLM:",
         f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} --moses-ini-out "
         "m.joint.tuned.ini -o weights",
-    ),
-    "combine": Case(
-        "combine one two -o both",
-        "wrote both; next, find weights if the lists are of the development text, or use weights:",
-        "phrasescore tune both --references REFERENCES --moses-ini MOSES_INI -o weights\n"
-        "phrasescore rerank both --weights weights -o translations",
     ),
     "generate": Case(
         "generate model test.en -o test.out",

@@ -84,41 +84,10 @@ def test_lists_in_their_new_order_change_nothing_but_the_total(folder: Folder) -
     )
 
 
-def test_minimum_bayes_risk_takes_what_the_others_are_like(folder: Folder) -> None:
-    folder.nbest.write_text(
-        "0 ||| une autre chose ||| LM0= -1 ||| 0\n"
-        "0 ||| la maison est là ||| LM0= -1.1 ||| 0\n"
-        "0 ||| la maison est ici ||| LM0= -1.2 ||| 0\n"
-        "0 ||| la maison est ici ||| LM0= -1.3 ||| 0\n"
-    )
-    folder.weights.write_text("LM0= 1\n")
-    assert folder.weighted().stdout == "une autre chose\n"
-    assert folder.weighted("--mbr").stdout == "la maison est ici\n"
-    assert folder.weighted("--mbr", "--mbr-scale", "100").stdout == "une autre chose\n"
-    lines = folder.weighted("--mbr", "--nbest").stdout.splitlines()
-    # Both derivations of a text have its expected BLEU; posterior by hand: e^-0.1 and so on.
-    assert [line.split(" ||| ")[1].split()[-1] for line in lines] == ["ici", "ici", "là", "chose"]
-    totals = [float(line.split(" ||| ")[3]) for line in lines]
-    assert totals[0] == totals[1] > totals[2] > totals[3] == pytest.approx(1 / 3.464526, abs=1e-4)
-
-
-def test_minimum_bayes_risk_by_chrf_sees_words_that_are_almost_the_same(folder: Folder) -> None:
-    texts = ["une chose", "une porte", "grands chats", "grandes chattes", "grande chatte"]
-    folder.nbest.write_text("".join(f"0 ||| {text} ||| LM0= -1 ||| 0\n" for text in texts))
-    folder.weights.write_text("LM0= 1\n")
-    assert folder.weighted("--mbr").stdout == "une chose\n"
-    assert folder.weighted("--mbr", "--mbr-metric", "bleu").stdout == "une chose\n"
-    assert folder.weighted("--mbr", "--mbr-metric", "chrf").stdout == "grandes chattes\n"
-    line = folder.weighted("--mbr", "--mbr-metric", "chrf", "--nbest").stdout.splitlines()[0]
-    # sacrebleu's sentence_chrf against the four others: 12.90337, 11.09174, 50.94997, 66.65836.
-    assert float(line.split(" ||| ")[3]) == pytest.approx((1 + 1.4160344) / 5, abs=1e-6)
-
-
 def test_a_list_of_one_and_an_empty_hypothesis_are_as_good_as_any(folder: Folder) -> None:
     folder.nbest.write_text("0 |||  ||| LM0= -1 ||| 0\n1 ||| ||| LM0= -1 ||| 0\n")
     folder.weights.write_text("LM0= 1\n")
     assert folder.weighted().stdout == "\n\n"
-    assert folder.weighted("--mbr").stdout == "\n\n"
 
 
 def test_how_many_lists_changed_is_said(folder: Folder) -> None:
@@ -180,10 +149,7 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
         ([], "expected either --weights or --average"),
         (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
         (["--average", "a", "--ignore-missing"], "require --weights"),
-        (["--average", "a", "--mbr-scale", "2"], "--mbr-scale requires --mbr"),
-        (["--average", "a", "--mbr", "--mbr-scale", "0"], "--mbr-scale"),
-        (["--average", "a", "--mbr-metric", "chrf"], "--mbr-metric requires --mbr"),
-        (["--average", "a", "--mbr", "--mbr-metric", "ter"], "--mbr-metric"),
+        (["--average", "a", "--mbr"], "--mbr is gone: use --weights or --average"),
         (["--average", "a", "--nbest", "--allow-missing"], "cannot be combined with --nbest"),
     ],
 )

@@ -36,21 +36,6 @@ def lists(tmp_path: Path) -> Lists:
 # What it writes
 
 
-def test_every_column_holds_the_reference_s_values_in_the_order_of_the_options(
-    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
-) -> None:
-    out = tmp_path / "out"
-    options = ["--model", reverse.path, "--feature", "unknown_words", "--model", model.path]
-    result = succeeded(rescore(lists, *options, "-o", out))
-    assert result.stdout == ""
-    for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
-        source = lists.sources[number]
-        assert list(found) == ["LM0", "ReverseRNN0", "UnknownWords0", "RNN0"]
-        assert found["ReverseRNN0"] == pytest.approx((reverse.log_prob(source, words),), abs=1e-4)
-        assert found["RNN0"] == pytest.approx((model.log_prob(source, words),), abs=1e-4)
-        assert found["UnknownWords0"] == (sum(word not in ("la", "maison") for word in words),)
-
-
 def test_a_source_that_a_network_does_not_know_is_warned_of(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -298,7 +283,7 @@ def test_a_wrong_command_line_is_refused(
     )
 
 
-@pytest.mark.parametrize("option", ["-o", "--word-scores", "--cache"])
+@pytest.mark.parametrize("option", ["--word-scores", "--cache"])
 def test_no_input_is_overwritten(
     tmp_path: Path, lists: Lists, model: RandomModel, option: str
 ) -> None:

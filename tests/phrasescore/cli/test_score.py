@@ -16,7 +16,6 @@ from tests.command_line import check_refusal, run
 from tests.doubles import RandomCslm, RandomModel
 from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, features
-from tests.reference_cslm import word_log_probs
 from tests.tiny_arpa import TINY_ARPA
 
 LINES = 40
@@ -61,25 +60,6 @@ def rows(result: Result) -> list[list[float]]:
     return [list(map(float, line.split("\t"))) for line in result.stdout.split("\n")[:-1]]
 
 
-def test_each_pair_has_a_line_of_the_reference_s_values_in_the_order_of_the_options(
-    pairs: list[tuple[list[str], list[str]]], model: RandomModel, reverse: RandomModel
-) -> None:
-    cslm = RandomCslm(["la", "maison"])
-    result = run("score", "source", "target", *COLUMNS)
-    for (source, target), row in zip(pairs, rows(result), strict=True):
-        ngrams, backward, unknown, forward, language = row
-        if not target:  # by hand: log10 p(<s>'s back-off) and p(</s>)
-            assert ngrams == pytest.approx(-1.25 * math.log(10), abs=1e-5)
-        assert backward == pytest.approx(reverse.log_prob(source, target), abs=1e-4)
-        assert forward == pytest.approx(model.log_prob(source, target), abs=1e-4)
-        ids = cslm.vocabulary.ids(target)
-        assert language == pytest.approx(sum(word_log_probs(cslm.parameters, 4, ids)), abs=1e-4)
-        assert unknown == sum(word not in ("la", "maison") for word in target)
-    assert f"score: {LINES} sentence pairs in " in result.stderr
-    assert f"{LINES} scored in " in result.stderr
-    assert f"KenLM0: {LINES} scored by a 2-gram model" in result.stderr
-
-
 @pytest.mark.usefixtures("model", "reverse")
 def test_the_values_are_those_of_lists_of_one_hypothesis(
     pairs: list[tuple[list[str], list[str]]],
@@ -88,7 +68,11 @@ def test_the_values_are_those_of_lists_of_one_hypothesis(
     Path("nbest").write_text("".join(lines), encoding="utf-8")
     run("rescore", "nbest", "--source", "source", *COLUMNS, "-o", "rescored")
     values = [[value for (value,) in each.values()][1:] for each in features(Path("rescored"))]
-    assert rows(run("score", "source", "target", *COLUMNS)) == values
+    result = run("score", "source", "target", *COLUMNS)
+    assert rows(result) == values
+    assert f"score: {LINES} sentence pairs in " in result.stderr
+    assert f"{LINES} scored in " in result.stderr
+    assert f"KenLM0: {LINES} scored by a 2-gram model" in result.stderr
 
 
 @pytest.mark.parametrize("column", [["--model", "cslm"], ["--lm", "lm"]])

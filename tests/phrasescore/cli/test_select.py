@@ -101,17 +101,6 @@ def test_one_model_for_both_sides_is_warned_of() -> None:
     assert "the general models" not in result.stderr
 
 
-@pytest.mark.usefixtures("texts")
-def test_lines_drawn_by_lot_need_no_model_and_are_the_same_for_a_seed() -> None:
-    found = [run(f"en --random --lines 3 --seed {seed} -q").stdout for seed in (1, 1, 2, 3)]
-    assert found[0] == found[1]
-    assert len(set(found)) > 1
-    for text in found:
-        lines = text.splitlines()
-        assert len(lines) == 3
-        assert lines == sorted(lines, key=SOURCE.index)
-
-
 def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
     unigrams(texts / "all.en", {"sea": -2, "law": -0.5})
     result = succeeded(run(f"en {MODELS} --lines 1 --processes 1"))
@@ -127,22 +116,13 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
             f"en {MODELS} --share 0.5 --lines 1",
             "expected exactly one of --share, --lines and --threshold",
         ),
-        ("en --lines 1", "expected --in-domain and --general, or --random"),
+        ("en --lines 1", "expected --in-domain and --general"),
         ("en --in-domain in.en --lines 1", "--in-domain and --general must be given together"),
         (f"en {BOTH} --lines 1", "and --general-target require a target text"),
         (f"en fr {MODELS} --lines 1", "and --target-output must be given together"),
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output must be g"),
-        (f"en {MODELS} --random --lines 1", "--random cannot be combined with models"),
-        (
-            "en --random --threshold 1",
-            "--random cannot be combined with models, --scores or --threshold",
-        ),
-        (
-            "en --random --lines 1 --scores s",
-            "--random cannot be combined with models, --scores or --threshold",
-        ),
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
-        ("pipe --random --lines 1", "a text is read twice and cannot be stdin or another stream"),
+        (f"pipe {MODELS} --lines 1", "a text is read twice and cannot be stdin or another stream"),
         (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
         ("en --in-domain in.en --general ./in.en --lines 1", "--general are the same file"),
         (f"en en {BOTH} --lines 1 --target-output o", "text and target are the same file"),
@@ -168,7 +148,7 @@ def test_a_command_line_that_says_too_little_or_too_much_is_refused(
         ("en --in-domain fr --general all.en --lines 1", "fr:1: expected an ARPA file"),
         (f"empty {MODELS} --lines 1", "empty: expected a tokenised text, found no word"),
         (f"en short {MODELS} --lines 1 --target-output o", "short:2: expected as many lines as en"),
-        ("bad --random --lines 1", "bad:2: "),
+        (f"bad {MODELS} --lines 1", "bad:2: "),
     ],
 )
 def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, problem: str) -> None:
@@ -178,7 +158,7 @@ def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, prob
     before = {path: path.read_bytes() for path in texts.iterdir()}
     if " -o" not in arguments:
         arguments += " -o out"
-    result = run(f"{arguments} --processes 1" if "random" not in arguments else arguments)
+    result = run(f"{arguments} --processes 1")
     assert result.exit_code == 1
     assert problem in result.stderr.splitlines()[-1]
     assert {path: path.read_bytes() for path in texts.iterdir()} == before
@@ -187,15 +167,16 @@ def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, prob
 def test_a_text_that_changes_while_it_is_read_is_noticed(
     texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    draw = select.draw
+    choose_best = select.choose_best
 
-    def draw_later(total: int, count: int, seed: int) -> "select.Flags":
+    def choose_later(values: "select.Floats", count: int) -> "select.Flags":
         with (texts / "en").open("ab") as file:
             file.write(b"one more\n")
-        return draw(total, count, seed)
+        return choose_best(values, count)
 
-    monkeypatch.setattr(select, "draw", draw_later)
+    monkeypatch.setattr(select, "choose_best", choose_later)
     check_refusal(
-        run("en --random --lines 1 -o out"), "en: has changed during the run: 5 lines, then 6"
+        run(f"en {MODELS} --lines 1 --processes 1 -o out"),
+        "en: has changed during the run: 5 lines, then 6",
     )
     assert not (texts / "out").exists()

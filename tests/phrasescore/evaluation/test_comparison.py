@@ -12,7 +12,6 @@ from phrasescore.evaluation.comparison import (
     MOST_UNKNOWN,
     SEED,
     TRIALS,
-    Breakdown,
     ComparedSystem,
     Comparison,
     group_by_unknown_words,
@@ -81,16 +80,17 @@ def test_only_the_lengths_of_the_first_replica_count() -> None:
     assert score.length_ratio == pytest.approx(6 / 23)
 
 
-def test_groups_are_measured_as_corpora() -> None:
+def test_groups_are_measured_as_corpora(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     comparison = compare([TEXTS], [OTHERS])
-    breakdown = comparison.by_length("reference", 5)
+    breakdown = comparison.by_length("reference")
     groups = comparison.score_groups(breakdown)
     assert [(group.label, group.sentences) for group in groups.groups] == [("1-5", 3), ("6-10", 2)]
     # Of OTHERS, by hand: in the second group 11 of 12 words, 6 of 10 bigrams (ab bc fg hi ij jk),
     # 3 of 8 trigrams (abc hij ijk) and 1 of 6 4-grams (hijk).
     by_hand = 100 * (11 / 12 * 6 / 10 * 3 / 8 * 1 / 6) ** 0.25
     assert groups.groups[1].bleu == pytest.approx((100, by_hand))
-    spreads = comparison.group_spreads(breakdown, seed=1)
+    spreads = comparison.group_spreads(breakdown)
     assert [len(of_group) for of_group in spreads] == [2, 2]
     # Every sample of correct translations of six words has BLEU 100.
     assert spreads[1][0] == 0.0 < spreads[1][1]
@@ -229,20 +229,12 @@ def test_an_interval_is_that_of_differences_on_the_same_samples() -> None:
     assert difference_interval(metric, first, first, seed=3) == (0.0, 0.0)
 
 
-def by_length(lengths: list[int], width: int) -> Breakdown:
-    text = sentences([" ".join("a" * length) for length in lengths])
-    return Comparison([], [text]).by_length("reference", width)
-
-
 def test_sentences_of_like_length_are_a_group_and_empty_ones_are_apart() -> None:
-    breakdown = by_length([10, 0, 1, 11, 35, 20], width=10)
+    text = sentences([" ".join("a" * length) for length in (10, 0, 1, 11, 35, 20)])
+    breakdown = Comparison([], [text]).by_length("reference")
     assert breakdown.title == "words in the reference"
     expected = {"0": [1], "1-10": [0, 2], "11-20": [3, 5], "31-40": [4]}
     assert list(breakdown.groups.items()) == list(expected.items())
-
-
-def test_a_group_of_one_length_is_called_by_it() -> None:
-    assert by_length([3, 1, 3], width=1).groups == {"1": [1], "3": [0, 2]}
 
 
 def test_unknown_words_are_grouped_exactly_and_up_to_a_number() -> None:

@@ -13,9 +13,9 @@ import pytest
 from phrasescore.errors import DataError, ModelError
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign import model as module
+from phrasescore.foreign.converted_folder import count_rows
 from phrasescore.foreign.generator import GeneratorModel
 from phrasescore.foreign.model import ForeignModel, ForeignNetwork
-from phrasescore.foreign.weights import count_rows
 from phrasescore.records import PhrasePair
 from tests.tiny_generator import TinyGenerator
 from tests.tiny_translator import TinyTranslator, tiny_translator

@@ -184,7 +184,6 @@ def certain(size: float) -> tuple[torch.Tensor, torch.Tensor]:
     return rows * size, rows
 
 
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize(
     ("precision", "size"), [("float32", 2e3), ("bfloat16", 1.0), ("int8", 1.0)]
 )
@@ -210,7 +209,6 @@ def test_what_rounding_does_not_explain_is_left_for_others_to_find() -> None:
 
 
 # With a bias of 0 sums are as exp() takes them; 100 and -150 put them beyond its range.
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
@@ -236,7 +234,6 @@ def test_errors_of_a_probable_word_and_of_the_sum_that_it_makes_cancel_out(
 
 
 # Beyond 60 and below -60, sums are those of rows that exp() alone would not do for.
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("bias", [-150.0, -50.0, 0.0, 30.0, 80.0, 150.0])
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_a_word_that_its_bias_makes_certain_is_no_more_than_certain(
@@ -258,7 +255,6 @@ def test_a_word_that_its_bias_makes_certain_is_no_more_than_certain(
     assert found.min() > -1e-3
 
 
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("shift", [0.0, 100.0, -150.0])
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_distribution_is_a_softmax_with_the_normaliser_of_scoring(
@@ -323,7 +319,6 @@ def test_a_logit_that_no_sum_is_taken_from_is_not_rounded(precision: PrecisionNa
     torch.testing.assert_close(found, expected, rtol=1e-6, atol=1e-5)
 
 
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionName) -> None:
     # A power of 2 is good to 2e-4 of its value, and this word's is all there is.
@@ -336,7 +331,6 @@ def test_a_certain_word_of_logit_0_is_no_more_than_certain(precision: PrecisionN
     assert found.tolist() == [0] * 5
 
 
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])
 def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) -> None:
     bias = torch.full((20_001,), -200.0)

@@ -16,8 +16,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.kernels.ngrams import NUMBER_SIZE, format_ngrams, log10
 from phrasescore.language_models import estimation
-from phrasescore.language_models.estimation import estimate
-from phrasescore.language_models.row_sorter import RowSorter
+from phrasescore.language_models.estimation import RowSorter, estimate
 from tests.reference_ngrams import Gram, ReferenceNgrams
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from phrasescore.language_models.ngram_scorer import CrossEntropyDifference
-from phrasescore.workflows.select import choose_best, draw
+from phrasescore.workflows.select import choose_best
 
 
 def unigrams(path: Path, words: Mapping[str, float]) -> str:
@@ -69,11 +69,3 @@ def test_the_best_are_the_lowest_and_of_equal_ones_the_earlier(
     ranks = sorted(range(len(numbers)), key=lambda place: (numbers[place], place))
     expected = [place in ranks[:count] for place in range(len(numbers))]
     assert choose_best(np.array(numbers, dtype=float), count).tolist() == expected
-
-
-def test_lots_are_as_many_as_asked_for_and_depend_on_the_seed() -> None:
-    drawn = [draw(1000, 300, seed) for seed in (1, 1, 2)]
-    assert [int(chosen.sum()) for chosen in drawn] == [300] * 3
-    assert (drawn[0] == drawn[1]).all()
-    # Two draws of 300 of 1000 share 90 on average, with a standard deviation of 7.
-    assert 55 < int((drawn[0] & drawn[2]).sum()) < 125

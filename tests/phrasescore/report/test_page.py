@@ -122,7 +122,7 @@ def test_a_figure_says_what_it_shows_and_where_its_values_are() -> None:
     elements = Elements(render_page(report_of(block)))
     labels = elements.attributes("aria-label")
     assert "Scatter plot: Scores. 1 point, table against network." in labels
-    assert any("scores.tsv" in text for text in elements.texts("noscript") + elements.texts("p"))
+    assert any("report.json" in text for text in elements.texts("noscript") + elements.texts("p"))
 
 
 def test_plotly_is_there_only_where_it_draws_something() -> None:
@@ -227,11 +227,8 @@ def test_no_word_becomes_an_element_or_an_attribute(odd_page: str) -> None:
     # The values of five figures, plotly, and the page's own script.
     assert tags.count("script") == 7
     assert not {"b", "i"} & set(tags)
-    # The contents, and the files of the blocks.
-    blocks = re.findall(r'id="_b_(\w+)"', odd_page)
-    files = [f"data/{name}.tsv" for name in blocks]
-    assert elements.attributes("href") == ["#odd", "#_inputs", *files]
-    assert tags.count("a") == len(files) + 2
+    assert elements.attributes("href") == ["#odd", "#_inputs"]  # the contents
+    assert tags.count("a") == 2
     assert not elements.attributes("onmouseover")
 
 
@@ -278,7 +275,7 @@ def test_nothing_in_a_script_can_end_it_or_is_a_line_end_to_old_browsers(odd_pag
 
 def test_the_page_refers_to_nothing_outside(odd_page: str) -> None:
     elements = Elements(odd_page)
-    assert all(str(link).startswith(("#", "data/")) for link in elements.attributes("href"))
+    assert all(str(link).startswith("#") for link in elements.attributes("href"))
     for name in ("src", "srcset", "action", "data", "poster", "background", "formaction"):
         assert elements.attributes(name) == []
     assert not {"link", "base", "iframe", "object", "img"} & {tag for tag, _, _ in elements.found}

@@ -43,7 +43,7 @@ def compare(*names: str) -> Comparison:
 
 
 def table_and_figure(results: Results) -> tuple[Table, Intervals | None]:
-    table, *figures = results_section([results]).blocks
+    table, *figures = results_section(results).blocks
     assert isinstance(table, Table)
     if not figures:
         return table, None
@@ -111,7 +111,7 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
         ("news", (1, None)),
         ("talks", (1, None)),
     ]
-    notes = results_section([found]).notes
+    notes = results_section(found).notes
     assert (notes[0], len(notes)) == ("one.", 3)
 
 
@@ -178,7 +178,7 @@ def test_no_p_value_is_of_the_text_of_tuning_even_if_it_is_the_only_one() -> Non
     table, figure = table_and_figure(found)
     assert table.columns == ("system", "BLEU", "length ratio")
     assert (table.strong, figure) == ((), None)
-    assert not any("p:" in note for note in results_section([found]).notes)
+    assert not any("p:" in note for note in results_section(found).notes)
     assert found.headline().startswith("+rnn is best on dev, with 62.00 BLEU, 2.00 more than base.")
 
 
@@ -235,9 +235,10 @@ def test_the_result_is_said_in_a_sentence(found: Results, sentence: str) -> None
     assert found.headline() == sentence
 
 
-def test_groups_have_their_lines() -> None:
+def test_groups_have_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     comparison = compare("first", "other")
-    section = groups_section(comparison, [comparison.by_length("reference", 5)])
+    section = groups_section(comparison, [comparison.by_length("reference")])
     (lines,) = section.blocks
     assert isinstance(lines, Lines)
     assert [(one.name, one.x) for one in lines.series] == [
@@ -248,11 +249,12 @@ def test_groups_have_their_lines() -> None:
     assert lines.caption.endswith(" Sentences in each group: 1-5: 2, 6-10: 1.")
 
 
-def test_groups_of_few_sentences_are_not_drawn() -> None:
+def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     texts = [*["a b c"] * 10, "a b c d e f g"]
     systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
     comparison = Comparison(systems, [sentences(texts)])
-    section = groups_section(comparison, [comparison.by_length("reference", 5)])
+    section = groups_section(comparison, [comparison.by_length("reference")])
     (lines,) = section.blocks
     assert isinstance(lines, Lines)
     assert [(one.name, one.x) for one in lines.series] == [("first", ("1-5",)), ("other", ("1-5",))]
@@ -289,7 +291,7 @@ def test_reliability_is_a_row_for_each_tenth_of_the_sentences() -> None:
     ]
     bins = msgspec.convert(rows, tuple[ReliabilityRow, ...])
     report = replace(tuned({"name": "LM0_0", "start": 0, "weight": 1}), reliability=bins)
-    table = reliability_table("reliability", {"base": report})
+    table = reliability_table({"base": report})
     assert table.rows == (("base", 3, 25.0, 50.0), ("base", 1, 75.0, 50.0))
     assert "Expected calibration error: base 0.250." in table.caption
     assert "expected calibration error: 0.250" in report.to_text()

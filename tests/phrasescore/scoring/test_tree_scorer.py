@@ -97,7 +97,6 @@ def test_values_do_not_depend_on_the_other_pairs_or_their_order() -> None:
 
 
 # A bias of 200 puts sums beyond the range of exp().
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("shift", [0.0, 200.0])
 def test_products_of_integers_make_values_that_depend_on_nothing_else(shift: float) -> None:
     model, _ = make_model()
@@ -125,7 +124,6 @@ def test_each_shared_step_is_done_once() -> None:
     assert (work.source_nodes, work.sources, work.target_nodes, work.products) == (2, 2, 6, 5)
 
 
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_rounding_is_close_and_not_the_same(precision: PrecisionName) -> None:
     model, parameters = make_model()
@@ -137,7 +135,6 @@ def test_rounding_is_close_and_not_the_same(precision: PrecisionName) -> None:
     assert values != pytest.approx(expected, rel=1e-5, abs=1e-4)
 
 
-@pytest.mark.usefixtures("way_of_words")
 @pytest.mark.usefixtures("uninitialized_memory_is_nan")
 @pytest.mark.parametrize("precision", ["bfloat16", "int8"])
 def test_no_product_sees_memory_that_was_never_written(

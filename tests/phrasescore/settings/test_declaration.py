@@ -9,8 +9,8 @@ import pytest
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
+from phrasescore.settings.building import Estimating
 from phrasescore.settings.declaration import Settings, option, settings_of
-from phrasescore.settings.estimation import Estimating
 from tuning.settings import METHODS, MethodName
 
 

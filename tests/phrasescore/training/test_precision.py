@@ -9,7 +9,7 @@ from phrasescore.models import transformer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.config import Config, TrainingPrecision
 from phrasescore.settings.kinds import AttentionConfig
-from phrasescore.training import precision
+from phrasescore.training.loop import product_precision
 from phrasescore.training.run import train_model
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run
 
@@ -63,7 +63,7 @@ def test_the_precision_of_products_holds_within_the_block() -> None:
     device, backend = torch.device("cpu"), torch.backends.mkldnn.matmul  # type: ignore[attr-defined]
     before = backend.fp32_precision
     for name, expected in (("bfloat16", "bf16"), ("float32", "ieee"), ("auto", "ieee")):
-        with precision.product_precision(name, device):  # type: ignore[arg-type]
+        with product_precision(name, device):  # type: ignore[arg-type]
             assert backend.fp32_precision == expected
         assert backend.fp32_precision == before
 
@@ -76,7 +76,7 @@ def test_heads_attend_in_float32() -> None:
     results = []
     names: tuple[TrainingPrecision, ...] = ("float32", "bfloat16")
     for name in names:
-        with precision.product_precision(name, torch.device("cpu")):
+        with product_precision(name, torch.device("cpu")):
             attended = transformer._FloatAttention.apply(*heads, mask)
             gradients = torch.autograd.grad(attended.square().sum(), heads)
         results.append([attended.detach(), *gradients])

@@ -27,7 +27,6 @@ def test_sentences_are_strings_or_words_and_have_the_scores_of_the_same_files(
     settings = phrasescore.Evaluating(
         metrics=["multi-bleu", "bleu", "chrf", "ter"],
         paired="approximate",
-        trials=100,
         by_length=["source", "reference"],
     )
     expected = phrasescore.evaluate(["base", "new"], ["ref"], settings=settings, source="src")

@@ -23,7 +23,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "annotate": ("table", ["model"], "out"),
     "build": ("source", "target", "out"),
     "build_lm": (["text"], "out"),
-    "combine": (["decoder", "network"], "out"),
     "evaluate": (["hypotheses"], ["references"]),
     "generate": ("text", "model", "out"),
     "load_model": ("model",),
@@ -39,18 +38,24 @@ CALLS: dict[str, tuple[Any, ...]] = {
 REFUSED: dict[str, dict[str, object]] = {
     "build": {"lm_texts": "text", "workers": 0, "max_phrase_length": 0, "tokenize": ("en",)},
     "build_lm": {"texts": "text", "order": 11, "prune": (1, 0)},
-    "combine": {"lists": "decoder"},
-    "evaluate": {"hypotheses": "h", "references": "r", "metrics": "bleu", "by_length": "source"}
-    | {"tokenize": "x", "paired": "x", "report_format": "x", "trials": 0, "seed": 0, "width": 0},
+    "evaluate": {
+        "hypotheses": "h",
+        "references": "r",
+        "metrics": "bleu",
+        "by_length": "source",
+        "tokenize": "x",
+        "paired": "x",
+        "report_format": "x",
+    },
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
-    "rerank": {"average": "LM0", "mbr_scale": -1.0, "mbr_metric": "ter", "num_sentences": 0},
+    "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},
-    "select": {"share": 2.0, "lines": 0, "processes": 0, "seed": -1},
+    "select": {"share": 2.0, "lines": 0, "processes": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.
@@ -67,7 +72,6 @@ ON_NETWORKS = (
 )
 CASES = [
     *((name, *case) for name, values in REFUSED.items() for case in values.items()),
-    ("combine", "lists", ["decoder"]),
     ("evaluate", "metrics", ["x"]),
     ("evaluate", "by_length", ["x"]),
     ("evaluate", "references", []),
@@ -107,7 +111,7 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
         "generate": lambda: phrasescore.generate(
             text, model, out, settings=Generating(max_length=2)
         ),
-        "load_model": lambda: score_pairs_twice(model),
+        "load_model": lambda: score_twice(model),
         "perplexity": lambda: phrasescore.perplexity([text], model=cslm),
         "rescore": lambda: phrasescore.rescore(lists, text, [model], out),
         "score": lambda: phrasescore.score(text, text, [model], out),
@@ -124,11 +128,11 @@ def calls(tmp_path: Path, tiny_table: Path) -> Iterator[dict[str, Callable[[], o
     torch.set_num_threads(before)
 
 
-def score_pairs_twice(path: str) -> None:
+def score_twice(path: str) -> None:
     model = phrasescore.load_model(path, compute=Compute(threads=1))
-    pairs = [phrasescore.PhrasePair(("u",), ("a",)), phrasescore.PhrasePair(("v",), ("b",))]
-    lists = [HypothesisList(pair.source, [pair.target]) for pair in pairs]
-    for score, scores in zip(model.score_pairs(pairs), model.score_lists(lists), strict=True):
+    found = model.score(["u", "v"], ["a", "b"])
+    lists = [HypothesisList("u", ["a"]), HypothesisList("v", ["b"])]
+    for score, scores in zip(found.tolist(), model.score_lists(lists), strict=True):
         assert [score] == pytest.approx(scores, abs=1e-4)
         assert torch.get_num_threads() == 1
 
@@ -146,7 +150,7 @@ def test_torch_has_the_callers_threads_again(
     [
         ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
         ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
-        ("models", lambda: phrasescore.make_report(["nbest"], "out", models="model")),
+        ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
             lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),

@@ -74,7 +74,7 @@ def test_sentences_are_hypotheses_and_get_the_model_s_scores() -> None:
     ("weights", "settings"),
     [
         ({"LM0": (1.0,), "TM0": (0.5, -1.0), "sparse_a": (-3.0,)}, {}),
-        ({"LM0": (1.0,), "TM0": (0.5, -1.0)}, {"mbr": True, "ignore_unweighted": True}),
+        ({"LM0": (1.0,), "TM0": (0.5, -1.0)}, {"ignore_unweighted": True}),
         (None, {"average": ["LM0"]}),
     ],
 )

@@ -38,11 +38,11 @@ def test_pairs_and_lists_have_the_reference_s_scores_in_their_order(
     assert (model.kind, model.reverse) == ("encoder-decoder", reverse)
     assert model.right_to_left == right_to_left
     expected = [random.log_prob(pair.source, pair.target) for pair in PAIRS]
-    assert list(model.score_pairs(iter(PAIRS))) == pytest.approx(expected, abs=1e-4)
+    found = model.score(*map(list, zip(*PAIRS, strict=True)))
+    assert found.tolist() == pytest.approx(expected, abs=1e-4)
     lists = (HypothesisList(pair.source, [pair.target, pair.target]) for pair in PAIRS)
     for scores, score in zip(model.score_lists(lists), expected, strict=True):
         assert scores == pytest.approx([score, score], abs=1e-4)
-    assert list(model.score_pairs([])) == []
     assert list(model.score_lists([])) == []
 
 
@@ -89,18 +89,16 @@ def test_strings_and_lists_score_as_tuples_of_words_do(
     random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"])
     model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
     expected = random.log_prob(("la", "maison"), ("the", "house"))
-    pairs = [("la maison", "the house"), (["la", "maison"], ["the", "house"])]
-    assert list(model.score_pairs(pairs)) == pytest.approx([expected, expected], abs=1e-4)
+    scores = model.score(["la maison", ["la", "maison"]], ["the house", ["the", "house"]])
+    assert scores.tolist() == pytest.approx([expected, expected], abs=1e-4)
     lists = [
         HypothesisList("la maison", ["the house", ["the", "house"]]),
         HypothesisList(["la", "maison"], [("the", "house"), "the  house"]),
     ]
     plain = [("la maison", ["the house", ("the", "house")])]
-    for scores in [*model.score_lists(lists), *model.score_lists(plain)]:
-        assert scores == pytest.approx([expected, expected], abs=1e-4)
-    assert len(loaded) == 2  # once for pairs and once for lists, whatever is scored
-    with pytest.raises(TypeError, match="expected a list of pairs, got the pair"):
-        list(model.score_pairs(phrasescore.PhrasePair("la maison", "the house")))  # type: ignore[arg-type]
+    for of_list in [*model.score_lists(lists), *model.score_lists(plain)]:
+        assert of_list == pytest.approx([expected, expected], abs=1e-4)
+    assert len(loaded) == 1  # whatever is scored
 
 
 @pytest.mark.parametrize("kind", ["encoder-decoder", "attention"])
@@ -113,10 +111,10 @@ def test_a_model_warns_once_of_words_that_it_does_not_know(
     else:
         RandomModel(tmp_path / "model", *words)
     model = phrasescore.load_model(tmp_path / "model", compute=Compute(device="cpu", threads=1))
-    list(model.score_pairs([("la maison rare", "the house")]))
+    model.score(["la maison rare"], ["the house"])
     assert not caplog.messages
     for _ in range(2):
-        list(model.score_pairs([("la maison", "the|D house|N mouse|N")]))
+        model.score(["la maison"], ["the|D house|N mouse|N"])
     (message,) = caplog.messages
     assert message.startswith(f"the targets: 3 of 5 counted words are unknown to {tmp_path}/model")
 
@@ -175,15 +173,16 @@ def test_translations_equal_the_command_s(tmp_path: Path, reverse: bool) -> None
         nbest=(tmp_path / "nbest", 2),
         compute=Compute(device="cpu", threads=1),
     )
-    found = list(model.translate_all(map(str.split, texts), settings=settings, num_best=2))
+    found = list(model.translate(map(str.split, texts), settings=settings, num_best=2))
     best = [str(each[0]) for each in found]
     assert "".join(f"{text}\n" for text in best) == (tmp_path / "out").read_text()
     values = [format_value(each.log_prob).decode() for targets in found for each in targets]
     lists = (tmp_path / "nbest").read_text().splitlines()
     assert values == [line.split(" ||| ")[3] for line in lists]
     # The best of a search for one translation, which ends earlier.
-    assert model.translate(texts[0], settings=settings) == found[0][0]
-    assert model.translate("", settings=settings).words == ()
+    (best_of_one,), (of_none,) = model.translate([texts[0], ""], settings=settings)
+    assert best_of_one == found[0][0]
+    assert of_none.words == ()
 
 
 def test_a_language_model_scores_targets_and_translates_nothing(tmp_path: Path) -> None:
@@ -194,7 +193,7 @@ def test_a_language_model_scores_targets_and_translates_nothing(tmp_path: Path) 
     expected = [sum(word_log_probs(random.parameters, 4, each)) for each in ids]
     assert scores.tolist() == pytest.approx(expected, abs=1e-4)
     with pytest.raises(ModelError, match="a model of the kind cslm reads no source"):
-        model.translate("the house")
+        model.translate(["the house"])
 
 
 def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
@@ -226,11 +225,11 @@ def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
         (lambda m: m.score(["la"], []), ArgumentError, "sources and targets: .* got 1 and 0"),
         (lambda m: m.score(["la", 5], ["the"] * 2), TypeError, r"sources\[1\]: expected words"),
         (lambda m: m.score([["a b"]], ["the"]), TypeError, r"sources\[0\]: expected single words"),
-        (lambda m: m.translate(None), TypeError, "expected words, or a sentence as a string"),
-        (lambda m: m.translate_all("la"), ArgumentError, "sentences: expected a sequence, got"),
-        (lambda m: m.translate_all([], num_best=0), ArgumentError, "--num-best: expected at least"),
+        (lambda m: list(m.translate([None])), TypeError, "expected words, or a sentence as a"),
+        (lambda m: m.translate("la"), ArgumentError, "sentences: expected a sequence, got"),
+        (lambda m: m.translate([], num_best=0), ArgumentError, "--num-best: expected at least"),
         (
-            lambda m: m.translate("la", settings=phrasescore.Generating(sample=2)),
+            lambda m: m.translate(["la"], settings=phrasescore.Generating(sample=2)),
             *(ArgumentError, "--sample: has no effect here"),
         ),
     ],

@@ -1,11 +1,19 @@
-"""What ``show`` tells of systems and experiments."""
+"""What ``show`` tells of systems, of experiments and of this machine."""
 
+import importlib.metadata
 import json
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
+import phrasescore
+from phrasescore import __version__
 from phrasescore.io.journal import FORMAT
+from phrasescore.kernels import precision
+from phrasescore.workflows import show as module
+from phrasescore.workflows.show import Overview
 from tests.command_line import check_refusal, run, succeeded
 
 INI = """\
@@ -53,10 +61,83 @@ def test_an_experiment_has_its_table_and_systems(tmp_path: Path) -> None:
     assert found["facts"]["to translate"] == str(system)
     rows = _rows(succeeded(run("show", system)).stdout)
     assert rows == {"weights": "w", "nbest_size": "100", "rescore": "model rnn"}
-    check_refusal(run("show", system, "--model", "m"), "can only be used with a phrase table", 2)
 
 
 @pytest.mark.parametrize("name", ["none.toml", "odd.toml"])
 def test_a_damaged_file_is_an_error_in_one_line(tmp_path: Path, name: str) -> None:
     (tmp_path / "odd.toml").write_text("weights = \n")
     check_refusal(run("show", tmp_path / name), f"{name}: ")
+
+
+# Without an argument
+
+
+def facts() -> dict[str, str]:
+    found = phrasescore.show()
+    assert isinstance(found, Overview)
+    return found.facts
+
+
+def test_this_machine_has_a_line_for_each_thing() -> None:
+    shown = facts()
+    names = "versions/processor/fast --precision/threads/GPU/moses/kenlm/ctranslate2/ray/plotly"
+    assert list(shown)[:10] == names.split("/")
+    assert all(shown.values())
+    assert shown["versions"].startswith(f"phrasescore {__version__}, Python 3.")
+    assert json.loads(succeeded(run("show", "--format", "json")).stdout)["facts"] == shown
+
+
+@pytest.mark.parametrize(
+    ("quota", "found"),
+    [
+        ("max 100000\n", "8 of 64 cores"),
+        ("800000 100000\n", "8 of 64 cores"),
+        ("250000 100000\n", "8 of 64 cores, but this container is limited to 2.5: --threads 2"),
+        (None, "8 of 64 cores"),
+    ],
+)
+def test_a_container_may_have_less_time_than_cores(
+    quota: str | None, found: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if quota is not None:
+        (tmp_path / "cpu.max").write_text(quota)
+    monkeypatch.setattr(module, "_QUOTA", tmp_path / "cpu.max")
+    monkeypatch.setattr(module, "usable_threads", lambda _: 8)
+    monkeypatch.setattr("os.cpu_count", lambda: 64)
+    assert facts()["threads"] == found
+
+
+def test_a_gpu_that_torch_cannot_use_is_told_from_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_GPU_FILE", tmp_path / "nvidia0")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert facts()["GPU"].startswith("none;")
+    (tmp_path / "nvidia0").touch()
+    assert facts()["GPU"].startswith("unusable: install a torch with CUDA")
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_name", ["A", "B"].__getitem__)
+    assert facts()["GPU"] == "A, B"
+
+
+def test_what_is_missing_is_said_with_the_cure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def version(name: str) -> str:
+        raise importlib.metadata.PackageNotFoundError(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setitem(sys.modules, "kenlm", None)
+    monkeypatch.setattr(precision, "lacks_units", lambda name: name != "int8")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    shown = facts()
+    assert shown["fast --precision"] == "int8"
+    assert shown["moses"].startswith("missing on the PATH;")
+    assert shown["kenlm"].startswith(
+        "kenlm is not installed, which reads KenLM's binary files: pip"
+    )
+    assert shown["ray"] == "missing, for --engine ray: pip install 'phrasescore[cluster]'"
+    (tmp_path / "moses").write_text("#!/bin/sh\n")
+    (tmp_path / "moses").chmod(0o755)
+    assert facts()["moses"] == f"{tmp_path}/moses"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
+from phrasescore.errors import ArgumentError
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
@@ -97,7 +97,6 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     [
         ("lsmt", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'lstm'?"),
         ("RNNsearch", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'attention'?"),
-        ("lstm", ["a"], {}, "lstm is trained on parallel text"),
         ("encoder-decoder", [], {}, "expected a phrase table or two files"),
         ("cslm", ["a", "b"], {}, "cslm is trained on one text, got 2 files"),
         ("cslm", "a", {"reverse": True}, "cslm reads no source"),
@@ -108,13 +107,6 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
             {"target_corpus": "b", "target_vocabulary": "c"},
             "--target-corpus and --target-vocabulary cannot be combined",
         ),
-        (
-            "encoder-decoder",
-            "a",
-            {"preset": "small", "config": "b"},
-            "--preset and --config cannot be combined",
-        ),
-        ("encoder-decoder", "-", {"source_corpus": "-"}, "two files cannot share stdin"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(
@@ -123,16 +115,3 @@ def test_arguments_that_do_not_go_together_are_refused(
     with pytest.raises(ArgumentError, match=problem.replace("?", r"\?")):
         phrasescore.train(kind, inputs, tmp_path / "model", **grouped(phrasescore.train, arguments))
     assert list(tmp_path.iterdir()) == []
-
-
-def test_what_is_wrong_with_settings_or_output_is_said(table: Path, tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="did you mean 'hidden_size'"):
-        phrasescore.train(
-            "encoder-decoder",
-            table,
-            tmp_path / "m",
-            settings=NewNetwork(changes=["model.hiden_size=3"]),
-        )
-    with pytest.raises(PhrasescoreError, match="expected the name of a folder for the model"):
-        phrasescore.train("encoder-decoder", table, "-")
-    assert [path.name for path in tmp_path.iterdir()] == ["table"]

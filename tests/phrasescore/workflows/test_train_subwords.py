@@ -342,7 +342,6 @@ def test_perplexities_stand_beside_those_of_an_n_gram_model(
         model=models["cslm"],
         lm=tmp_path / "lm",
         mix_on=texts[1],
-        log_z=True,
         compute=CPU,
     ).texts
     of_ngrams, of_network, mixed = found.models

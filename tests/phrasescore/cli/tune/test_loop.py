@@ -97,10 +97,10 @@ def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) ->
     )
 
 
-def test_names_of_mert_moses_options_are_understood(folder: Folder) -> None:
+def test_a_command_in_place_of_mert_moses(folder: Folder) -> None:
     arguments = ["tune", "--decoder", folder.decoder, "--config", "moses.ini"]
-    arguments += ["--input", "source", "--refs", "reference", "--working-dir", "work"]
-    arguments += ["--nbest", "4", "--maximum-iterations", "2", "--random-restarts", "3"]
+    arguments += ["--source", "source", "--references", "reference", "--working-dir", "work"]
+    arguments += ["--nbest-size", "4", "--iterations", "2", "--starts", "3"]
     arguments += ["--decoder-flags", "--references reference", "--threads", "1"]
     result = succeeded(run(*arguments))
     assert len(rounds(result)) == 2

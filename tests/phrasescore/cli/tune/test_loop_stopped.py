@@ -167,23 +167,6 @@ def test_a_resumed_run_does_not_choose_its_start_again(folder: Folder, is_decide
     assert folder.state()["rounds"][0]["weights"][0] == first
 
 
-def test_a_run_of_0_3_goes_on_from_the_start_weight_0(folder: Folder) -> None:
-    (folder.path / "moses.ini").write_text(NEW)
-    # As 0.3 did, without trials.
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Rounds, "new_features", lambda *_: [])
-        whole = folder.run("--iterations", "2", "--working-dir", "whole")
-        folder.run("--iterations", "2")
-    state = folder.state() | {"rounds": folder.state()["rounds"][:1], "reason": ""}
-    state["next"] = folder.state()["rounds"][1]["weights"][0]
-    (folder.path / "work" / "tune.json").write_text(json.dumps(state))
-    (folder.path / "work" / "run2.nbest").unlink()
-    resumed = succeeded(folder.run("--iterations", "2", "--resume"))
-    assert "start weight of" not in resumed.stderr
-    assert folder.state()["rounds"][0]["weights"][0]["Good0"] == [0]
-    assert rounds(resumed) == rounds(whole)
-
-
 def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
     folder.set_mood("die")
     assert "ended with exit code 7" in folder.run().stderr

@@ -40,17 +40,14 @@ def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None
     assert folder.refusal() == "weights: expected weights that are not all zero"
 
 
-@pytest.mark.parametrize(
-    "option", ["-o", "--report", "--moses-ini-out", "--features-out", "--scores-out", "--ifile-out"]
-)
+@pytest.mark.parametrize("option", ["-o", "--report", "--moses-ini-out"])
 def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
-    options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
-    options[option] = "nowhere/file"
+    options = {"-o": "out", "--moses-ini": "moses.ini", option: "nowhere/file"}
     check_refusal(
         folder.run(*(text for pair in options.items() for text in pair)),
         "Error: nowhere/file: cannot write: there is no folder",
     )
-    assert {path.name for path in folder.path.iterdir()}.isdisjoint({"out", "f", "s"})
+    assert not (folder.path / "out").exists()
 
 
 # The user
@@ -97,70 +94,21 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
 
 
-def test_plateau_smoothing_reaches_the_method(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tuning.methods import load_method
-
-    found = []
-
-    def load(name: str):  # type: ignore[no-untyped-def]
-        def heard(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-            found.append(settings.neighbours)
-            return load_method(name)(pool, metric, start, settings, seed=seed, report=report)
-
-        return heard
-
-    monkeypatch.setattr(optimiser_module, "load_method", load)
-    assert folder.run("-o", "out", "--plateau-smoothing", "2").exit_code == 0
-    assert folder.run("-o", "out").exit_code == 0
-    assert found == [2, 0]
-
-
-def test_a_replica_that_ctrl_c_has_stopped_is_not_averaged(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from tuning.methods import load_method
-
-    def load(name: str):  # type: ignore[no-untyped-def]
-        optimise = load_method(name)
-
-        def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-            if seed == 3:  # has nothing better than the start by then
-                signal.raise_signal(signal.SIGINT)
-            return optimise(pool, metric, start, settings, seed=seed, report=report)
-
-        return interrupted
-
-    monkeypatch.setattr(optimiser_module, "load_method", load)
-    result = folder.run("-o", "out", "--replicas", "5", "--method", "pro")
-    assert result.exit_code == 130
-    assert "2 seeds: mean 100.00 ± 0.00; with the average of their weights 100.00" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("", "give exactly one of NBEST, --features with --scores, or --decoder"),
-        ("nbest --decoder x", "give exactly one of NBEST, --features with --scores, or --deco"),
+        ("", "give either NBEST or --decoder"),
+        ("nbest --decoder x", "give either NBEST or --decoder"),
+        ("nbest --method pro", "--method pro is gone: use --method xbleu or mira"),
+        ("--features f --scores s", "--features is gone: give the n-best lists and --references"),
         ("nbest", "--references is required"),
         ("nbest --references reference", "give the weights with which the lists were made"),
-        ("--features features", "--features and --scores must be given in pairs"),
-        ("--features features --scores scores", "the weights with which the lists were"),
-        (
-            "--features features --scores scores --references reference",
-            "--references can only be used with n-bes",
-        ),
-        (
-            "--features features --scores scores --metric chrf",
-            "--metric and --reference-length require",
-        ),
-        ("nbest --references reference --ifile init.opt", "--ifile requires --feat"),
         (
             "nbest --references reference --weights weights --resume",
             "--resume can only be used with --decode",
         ),
-        ("nbest --nbest 5 --working-dir x", "--working-dir, --nbest-size can only be used with"),
+        ("nbest --nbest-size 5 --working-dir x", "--working-dir, --nbest-size can only be"),
+        ("nbest --refs reference", "--refs is gone: it is --references"),
         ("nbest --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'bl"),
         ("nbest --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
         ("--decoder moses --references reference", "--decoder requires --source"),
@@ -189,13 +137,11 @@ def test_what_is_read_twice_may_be_no_pipe(folder: TuneFolder) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "option", ["-o", "--report", "--moses-ini-out", "--features-out", "--ifile-out"]
-)
+@pytest.mark.parametrize("option", ["-o", "--report", "--moses-ini-out"])
 def test_a_name_that_is_none_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
     before = sorted(folder.path.iterdir())
-    options = {"-o": "out", "--moses-ini": "moses.ini", "--features-out": "f", "--scores-out": "s"}
-    result = folder.run(*(text for pair in {**options, option: ""}.items() for text in pair))
+    options = {"-o": "out", "--moses-ini": "moses.ini", option: ""}
+    result = folder.run(*(text for pair in options.items() for text in pair))
     assert result.exit_code == 1
     assert result.stderr == "Error: expected the name of a file to write, found ''\n"
     assert sorted(folder.path.iterdir()) == before

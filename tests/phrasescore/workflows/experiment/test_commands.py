@@ -24,11 +24,11 @@ from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.steps import Step
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG
 
-FILES = "lexicon = 'lex'\nlm = 'five.arpa'\nscores.mine = 'table'\n[engine]\nthreads = 3\n"
+FILES = "lexicon = 'lex'\nlm = 'five.arpa'\n[engine]\nthreads = 3\n"
 ROWS = """\
 systems = ["Baseline", "+CSLM+RNN",
   {name = "+lists", rescore = ["lm", "turned", "length_ratio", "cslm"]},
-  {name = "+better", columns = ["lexicon", "mine"], rescore = ["better"]}]
+  {name = "+better", columns = ["lexicon"], rescore = ["better"]}]
 """
 MODELS = """
 [engine.search]

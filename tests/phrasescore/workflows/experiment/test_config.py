@@ -60,7 +60,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             f"= 2\n{MOSES}nplm = true",
             "[models.cslm] set.model.self_normalization: Moses omits",
         ),
-        ("[data]", "[data]\nscores.rnn2 = 'no'", "/no: cannot open: No such file"),
+        ("[data]", "[data]\nlexicon = 'no'", "/no: cannot open: No such file"),
         ("= 2", f"= 2\n{FINE.format('xbleu', 'x', '+x')}", "[models.fine.xbleu] model: expected a"),
         ("= 2", f"= 2\n{FINE.format('xbleu', 'joint', '+x')}", "[models.fine.xbleu] alignments: a"),
         (
@@ -118,7 +118,6 @@ def test_what_is_wrong_in_the_file_is_named(
             "",
             "row 'x': joint is a joint, which can only be used in the search",
         ),
-        ("rescore = ['mine']", "scores.mine = 'table'", "row 'x': mine has a number per line of t"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -220,9 +219,6 @@ def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Pat
         "+CSLM+RNN": ["Baseline", "+RNN"], "+reverse": ["Baseline", "+RNN"],
     }  # fmt: skip
     assert all(each.seed == run.seed for run in plan.runs for each in run.parts)
-    alone = plan_of(folder, '[tuning]\nstart = "moses.ini"')
-    tunes = [step for step in alone.steps if step.name.startswith("tune")]
-    assert not any(each.weights in step.inputs for step in tunes for each in alone.runs)
     baseline, _, rnn, cslm, _ = plan.runs[:5]
     step = next(step for step in plan.steps if step.name == "tune +CSLM+RNN seed 1")
     assert {rnn.weights, rnn.report, baseline.weights, baseline.report} <= set(step.inputs)

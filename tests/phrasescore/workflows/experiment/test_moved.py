@@ -11,7 +11,7 @@ from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from phrasescore.features.program import Command
 from phrasescore.workflows.translation.system import read_system
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 
 ROW = "{name = '+mine', columns = ['rnn'], rescore = ['rnn', 'qe', 'lexicon', 'length_ratio']}"
@@ -180,19 +180,6 @@ def test_a_name_is_no_setting_and_a_content_is_one(
     config.write_text(config.read_text().replace(old, new))
     lines = succeeded(run("experiment", config, "-o", here / "out", "--dry-run")).stdout
     assert [line.split()[1] for line in lines.splitlines()].count("to") == changed
-
-
-def test_a_run_of_an_older_version_is_refused_in_a_line_and_shown(here: Path) -> None:
-    journal = here / "out" / "steps.json"
-    # As version 0.3 writes it.
-    journal.write_text(journal.read_text().replace('"digests"', '"files"'))
-    check_refusal(
-        run("experiment", here / "x.toml", "-o", here / "out"),
-        f"{journal}: expected the state of a run of this version: Object missing required field "
-        "`digests`; a run of 0.3 cannot go on: name another folder\n",
-    )
-    assert "10 of 10" in succeeded(run("show", here / "out")).stdout
-    succeeded(run("report", "--experiment", here / "out", "-o", "page"))
 
 
 @pytest.mark.slow

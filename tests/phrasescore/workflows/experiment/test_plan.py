@@ -184,15 +184,6 @@ def test_a_joint_model_is_trained_on_with_alignments(folder: Path) -> None:
     assert folder / "align" in step["train fine"].inputs
 
 
-def test_scores_from_elsewhere_are_columns(folder: Path) -> None:
-    before = "systems = ['Baseline', {name = '+mine', columns = ['mine', 'rnn']}]"
-    config = CONFIG.replace("[engine]", "scores.mine = 'table'\n[engine]")
-    (folder / "x.toml").write_text(f"{before}\n{config}")
-    plan = build_plan(read_experiment("x.toml"), folder / "out")
-    annotate = {step.name: step for step in plan.steps}["annotate mine+rnn"]
-    assert f"/table --scores {folder}/table --model " in shown(annotate.words)
-
-
 def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
     for name in ("lex.f2e", "five.arpa"):
         (folder / name).write_text("")

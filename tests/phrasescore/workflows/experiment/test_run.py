@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
 from phrasescore.workflows.experiment.config import read_experiment
@@ -90,16 +89,10 @@ def test_from_python_the_table_has_the_warnings_and_progress_is_said(doubles: Pa
     with (doubles / "commands.py").open("a") as code:
         code.write("if verb == 'tune': print(json.dumps({'warning': 'odd lists'}))\n")
     seen: list[Progress] = []
-    table = phrasescore.run_experiment("x.toml", "out", jobs=2, progress=seen.append)
+    table = phrasescore.run_experiment("x.toml", "out", progress=seen.append)
     assert table.warnings == tuple(f"tune {row} seed 1: odd lists" for row in ("Baseline", "+RNN"))
     assert (seen[0].done, seen[-1].done, seen[-1].total) == (0, 6, 6)
     assert phrasescore.run_experiment("x.toml", "out") == table
-
-
-def test_steps_at_a_time_are_one_or_more(doubles: Path) -> None:
-    with pytest.raises(ArgumentError, match="--jobs: expected 1 or more, got 0"):
-        phrasescore.run_experiment("x.toml", "out", jobs=0)
-    assert not (doubles / "out").exists()
 
 
 @pytest.mark.parametrize("output", [".", "theirs", ""])
@@ -245,9 +238,9 @@ def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:
 
 
 def test_resume_is_what_the_same_command_does(doubles: Path) -> None:
-    succeeded(experiment("--resume"))
+    succeeded(experiment())
     calls(doubles)
-    assert "6 of 6 steps are done" in succeeded(experiment("--resume")).stderr
+    assert "6 of 6 steps are done" in succeeded(experiment()).stderr
     assert not (doubles / "calls").exists()
 
 

@@ -64,14 +64,18 @@ class Folder:
     def model(self, name: str) -> str:
         return str(self.models / name)
 
-    def summary(self, *inputs: str | Path, models: str = "", **options: Any) -> ReportSummary:
+    def summary(
+        self, table: str | Path | None = None, models: str = "", **options: Any
+    ) -> ReportSummary:
         """Make a report with the models of these names; return its summary."""
         paths = [self.model(name) for name in models.split()]
-        return make_report(inputs, "out", models=paths, **options)
+        return make_report("out", table, models=paths, **options)
 
-    def make(self, *inputs: str | Path, models: str = "", **options: Any) -> dict[str, Any]:
+    def make(
+        self, table: str | Path | None = None, models: str = "", **options: Any
+    ) -> dict[str, Any]:
         """Make a report with the models of these names; return report.json."""
-        self.summary(*inputs, models=models, **options)
+        self.summary(table, models, **options)
         return self.report()
 
     def report(self) -> dict[str, Any]:
@@ -94,11 +98,3 @@ def block(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 def facts(report: dict[str, Any]) -> dict[str, str]:
     return {name: text for name, text, _ in report["facts"]}
-
-
-def nbest(*lists: tuple[str, ...]) -> str:
-    return "".join(
-        f"{number} ||| {text} ||| LM0= -1 ||| -1\n"
-        for number, found in enumerate(lists)
-        for text in found
-    )

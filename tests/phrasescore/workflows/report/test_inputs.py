@@ -23,12 +23,6 @@ def test_models_have_the_last_parts_of_their_paths_or_whole_paths_where_these_ar
     assert [row[0] for row in report["sections"][0]["blocks"][-1]["rows"]] == [one, two]
 
 
-def test_a_table_whose_source_is_a_number_is_no_list(folder: Folder) -> None:
-    folder.write("table", "0 ||| zero ||| 0.5 0.5 0.5 0.5 ||| ||| 1 1 1\n")
-    report = folder.make("table", models="rnn", only=["scores"])
-    assert facts(report)["phrase table"] == "table: 1 pairs; 0 source phrases of 4 words or more"
-
-
 def test_translations_of_another_length_are_warned_of(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.generation.generator import Generated
 from phrasescore.models.checkpoint import save_checkpoint
@@ -24,7 +25,6 @@ from tests.phrasescore.workflows.report.report_folder import (
     block,
     facts,
     keys,
-    nbest,
     table_lines,
 )
 from tests.random_networks import RandomNetwork
@@ -48,7 +48,7 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
     told = facts(report)
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
     assert told["left out: alignments"] == (
-        "needs --source, translations (--references, --translation or NBEST) and a --model of the "
+        "needs --source, --references or --translation and a --model of the "
         "kind attention or transformer"
     )
     assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
@@ -205,12 +205,13 @@ def test_a_language_model_has_words_and_a_curve(folder: Folder) -> None:
 
 def test_systems_are_measured_and_set_against_the_first(folder: Folder) -> None:
     lines = BASELINE.splitlines()
-    folder.write("lists", nbest((lines[0], "x"), (lines[1],), (lines[2], "the house")))
-    report = folder.make("lists", models="rnn", **TEXTS, translations=[("better", "ref")])
+    folder.write("first", "".join(f"{line}\n" for line in lines))
+    translations = [("first", "first"), ("better", "ref")]
+    report = folder.make(models="rnn", **TEXTS, translations=translations)
     assert keys(report)[:3] == ["results", "differences", "groups"]
     assert report["title"] == "Translation of src"
     rows = block(report, "results")["rows"]
-    assert [row[0] for row in rows] == ["lists", "better"]
+    assert [row[0] for row in rows] == ["first", "better"]
     assert rows[1][1] == 100.0
     # multi-bleu.perl's figure, by hand: of n = 1 to 4, 8 of 8, 4 of 5, 2 of 3 and 1 of 1 match; 8
     # words for 10.
@@ -244,7 +245,7 @@ def test_translations_of_one_system_stand_for_themselves(folder: Folder) -> None
     report = folder.make(translations=[("base", "base")], references=["ref"])
     assert keys(report) == ["results", "groups"]
     assert block(report, "results")["columns"] == ["system", "BLEU", "length ratio"]
-    assert facts(report)["left out: differences"].startswith("needs translations by two systems")
+    assert facts(report)["left out: differences"].startswith("needs two systems (--translation)")
 
 
 def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
@@ -257,15 +258,21 @@ def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
 
 
 def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
-    features = [{"name": "LM0_0", "start": 1.0, "weight": 0.5}]
+    features = [
+        {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
+        {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
+    ]
     values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
               "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
-    folder.write("tuned.json", json.dumps(values))
     (folder.path / "exp").mkdir()
-    folder.write(
-        "exp/table.toml", '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
-    )
-    report = folder.make(tuning_report="tuned.json", experiment="exp")
+    folder.write("exp/tuned.json", json.dumps(values))
+    row = '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
+    folder.write("exp/table.toml", f'{row}reports = ["tuned.json"]\n')
+    report = folder.make(experiment="exp")
+    assert block(report, "weights")["columns"] == ["feature", "base (search)", "base (lists)"]
+    assert block(report, "weights")["rows"] == [
+        ["LM0_0", 0.4, 0.25], ["Attention0_0", None, 0.125]
+    ]  # fmt: skip
     assert keys(report) == ["results", "tuning"]
     assert facts(report)["left out: steps"] == "the experiment has no steps.toml"
     assert report["lead"] == "base has 30.00 BLEU on dev."
@@ -316,17 +323,19 @@ def test_without_the_packages_for_maps_the_rest_is_there(
 
 
 def test_the_shipped_example_has_a_report(folder: Folder) -> None:
+    first = (each.hypothesis(0).strip() for each in read_nbest(str(EXAMPLE / "test.20best.gz")))
+    (folder.path / "first").write_bytes(b"".join(line + b"\n" for line in first))
     report = folder.make(
         EXAMPLE / "phrase-table.gz",
-        EXAMPLE / "test.20best.gz",
         models="rnn",
         source=EXAMPLE / "test.en",
         references=[EXAMPLE / "test.fr"],
+        translations=[("first", "first")],
     )
     assert keys(report) == [
         "results", "groups", "preferences", "samples", "scores", "words", "phrases", "training",
     ]  # fmt: skip
     # By sacrebleu 2.6.0 with --tokenize none: 67.60.
     assert block(report, "results")["rows"][0][:2] == [
-        "test.20best.gz", pytest.approx(67.6, abs=0.005)
+        "first", pytest.approx(67.6, abs=0.005)
     ]  # fmt: skip

@@ -1,7 +1,6 @@
 """Promises of workflows.tune.lists, called as a function."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,13 +10,9 @@ from moses_integration.moses_ini import load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning, ListTuningFiles, Reranking
-from phrasescore.workflows.tune import lists
+from phrasescore.settings.tuning import ListTuning, Reranking, TuningFiles
 from tests.log import warnings
 from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
-from tests.random_pools import random_pool
-from tuning.methods import Tuned
-from tuning.metrics import CorpusBleu
 
 
 @pytest.fixture
@@ -45,7 +40,7 @@ def test_nothing_is_written_where_no_file_is_named(folder: TuneFolder) -> None:
         ["nbest"],
         ["reference"],
         "weights",
-        settings=ListTuning(method="pro"),
+        settings=ListTuning(method="mira"),
         compute=Compute(threads=1),
     )
     assert sorted(folder.path.iterdir()) == before
@@ -71,30 +66,13 @@ def test_steps_are_counted() -> None:
     assert seen[-1].done > 0
 
 
-def test_where_the_average_is_worse_than_the_start_the_best_replica_is_taken() -> None:
-    class Optimiser:
-        stopped = False
-
-        def __call__(self, _pool: object, _metric: object, _start: object, seed: int) -> Tuned:
-            weights = np.array([0.5, seed / 10, -0.2])
-            score = {3: 0.2, 4: 0.4, 5: 0.3}[seed]
-            return Tuned(weights, score, 1.0, "mert", seed, 1, ())
-
-    optimiser: Any = Optimiser()
-    pool, start = random_pool(1), np.array([0.5, -0.2, 0.3])
-    weights, notes, rows = lists._replicate(3, optimiser, pool, CorpusBleu(), start, 3)
-    assert weights.tolist() == [0.5, 0.4, -0.2]
-    assert notes[-1] == "the average is worse than the start: using the best, of seed 4"
-    assert [row.seed for row in rows] == [3, 4, 5]
-
-
 OF_FILES = ("report_format", "moses_ini_out")
 
 
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [
-        ({"method": "simplex"}, "--method: expected one of mert, mira, pro, xbleu, got 'simplex'"),
+        ({"method": "simplex"}, "--method: expected one of mert, mira, xbleu, got 'simplex'"),
         ({"metrics": {"ter": 1.0}}, "--metric: expected bleu or chrf or word_accuracy or cer"),
         (
             {"metrics": {"bleu": 0.0}},
@@ -104,12 +82,8 @@ OF_FILES = ("report_format", "moses_ini_out")
             {"metrics": {"bleu": float("nan")}},
             "--metric: expected .* cer, and weights",
         ),
-        ({"reference_length": "longest"}, "--reference-length: expected one of closest, shortest"),
         ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
-        ({"replicas": 0}, "--replicas: expected at least 1, got 0"),
-        ({"cross_validate": 1}, "--cross-validate: expected at least 2, got 1"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
-        ({"plateau_smoothing": -1}, "--plateau-smoothing: expected at least 0, got -1"),
         ({"seed": -1}, "--seed: expected at least 0, got -1"),
         ({"moses_ini_out": "ini"}, "--moses-ini-out requires the --moses-ini to change"),
     ],
@@ -124,7 +98,7 @@ def test_wrong_arguments_are_refused(arguments: dict, problem: str) -> None:
             ["reference"],
             "weights",
             settings=ListTuning(**settings),
-            files=ListTuningFiles(**files),
+            files=TuningFiles(**files),
         )
 
 
@@ -185,7 +159,7 @@ def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
         None,
         "out",
         settings=ListTuning(method="mira"),
-        files=ListTuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
+        files=TuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
         compute=Compute(threads=1),
     )
     assert found.weights.keys() == {"LM0", *names}

@@ -30,26 +30,6 @@ UnknownWordPenalty0= 1
 LM0= 1
 TM0= 0.5 0.5
 """
-FEATURES = """\
-FEATURES_TXT_BEGIN_0 0 2 2 LM0_0 RNN0_0
--1 -9
--3 -5
-FEATURES_TXT_END_0
-FEATURES_TXT_BEGIN_0 1 2 2 LM0_0 RNN0_0
--1 -8
--2 -4
-FEATURES_TXT_END_0
-"""
-SCORES = """\
-SCORES_TXT_BEGIN_0 0 2 9 BLEU
-4 5 3 4 2 3 1 2 5
-5 5 4 4 3 3 2 2 5
-SCORES_TXT_END_0
-SCORES_TXT_BEGIN_0 1 2 9 BLEU
-4 5 3 4 2 3 1 2 5
-5 5 4 4 3 3 2 2 5
-SCORES_TXT_END_0
-"""
 
 
 class TuneFolder:
@@ -62,9 +42,6 @@ class TuneFolder:
             "reference": REFERENCES,
             "weights": WEIGHTS,
             "moses.ini": INI,
-            "features": FEATURES,
-            "scores": SCORES,
-            "init.opt": "1 0\n",
         }
         for name, text in texts.items():
             (path / name).write_text(text)

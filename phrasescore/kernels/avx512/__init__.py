@@ -1,1 +1,0 @@
-"""Kernels written with vector instructions, for processors with AVX-512."""

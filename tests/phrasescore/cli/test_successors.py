@@ -1,0 +1,74 @@
+"""Each verb, option and value of 0.3 still exists, or names its successor."""
+
+import click
+import pytest
+
+from phrasescore.cli import main, successors
+from tests.command_line import check_refusal, run
+from tests.conftest import REPOSITORY
+
+LIST = REPOSITORY / "tests" / "data" / "options-0.3.txt"
+
+
+def _words_of_0_3() -> list[tuple[str, ...]]:
+    """Return each verb, each verb with an option, each verb with an option and its value."""
+    words: list[tuple[str, ...]] = []
+    for line in LIST.read_text(encoding="utf-8").splitlines():
+        names, _, values = line.partition(" = ")
+        verb, *options = names.split()
+        words += [(verb,), *((verb, option) for option in options)]
+        words += [(verb, options[0], value) for value in values.split()]
+    return list(dict.fromkeys(words))
+
+
+def _exists(verb: str, option: str = "", value: str = "") -> bool:
+    command = main.get_command(click.Context(main), verb)
+    if command is None or not option:
+        return command is not None
+    kinds = [param.type for param in command.params if option in param.opts]
+    return any(
+        not value or not isinstance(kind, click.Choice) or value in kind.choices for kind in kinds
+    )
+
+
+def test_each_word_of_0_3_exists_or_names_its_successor() -> None:
+    words = _words_of_0_3()
+    assert len(words) > 500
+    gone = [each for each in words if not _exists(*each)]
+    verbs = {verb for verb, *option in gone if not option}
+    options = {each[:2] for each in gone if len(each) == 2}
+    missing = verbs - successors.VERBS.keys()
+    assert missing == set(), "verbs that are gone without an entry in successors.VERBS"
+    # An option of a verb that is gone, or a value of such an option, needs no entry of its own.
+    needed = {
+        each
+        for each in gone
+        if each[1:] and each[0] not in verbs and (len(each) == 2 or each[:2] not in options)
+    }
+    missing_options = needed - successors.OPTIONS.keys()
+    assert missing_options == set(), "options that are gone without one in successors.OPTIONS"
+
+
+@pytest.mark.parametrize(
+    ("words", "successor"),
+    [*(((verb,), text) for verb, text in successors.VERBS.items()), *successors.OPTIONS.items()],
+)
+def test_a_word_that_is_gone_is_refused_with_its_successor(
+    words: tuple[str, ...], successor: str
+) -> None:
+    # Also fails for an entry of a word that exists.
+    named = " ".join(words[1:] or words)
+    check_refusal(run(*words), f"Error: {named} is gone: {successor}\n", 2)
+
+
+def test_a_verb_an_option_and_a_value_that_are_gone_are_told_apart(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(successors, "VERBS", {"vote": "use rerank"})
+    old = {("show", "--charts"): "use report", ("show", "--format", "csv"): "use --format json"}
+    monkeypatch.setattr(successors, "OPTIONS", old)
+    check_refusal(run("vote", "a", "--votes"), "Error: vote is gone: use rerank\n", 2)
+    check_refusal(run("show", "a", "--charts", "b"), "Error: --charts is gone: use report\n", 2)
+    problem = "Error: --format csv is gone: use --format json\n"
+    check_refusal(run("show", "a", "--format", "csv"), problem, 2)
+    check_refusal(run("show", "a", "--format", "tsv"), "'tsv' is not one of", 2)
