@@ -12,10 +12,10 @@ import torch
 
 from phrasescore.features import lexicon, neural
 from phrasescore.features.columns import KINDS, load_kind
-from phrasescore.features.feature import Feature, Row
+from phrasescore.features.feature import Feature, ScoreRow
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
-from phrasescore.features.lexicon import LexicalScore, WordProbabilities
+from phrasescore.features.lexicon import LexicalScore, LexiconTable
 from phrasescore.features.named import FEATURES, OF_SHORTLISTS
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.program import ProgramScore
@@ -64,7 +64,7 @@ def make_language_model(folder: Path) -> Feature:
 
 def make_lexicon(_: Path, *, reverse: bool = False) -> Feature:
     entries = [("the", "la", 0.5), ("house", "maison", 0.9), ("the", "NULL", 0.25)]
-    return LexicalScore(WordProbabilities.from_entries("lex.f2e", entries), reverse=reverse)
+    return LexicalScore(LexiconTable.from_entries("lex.f2e", entries), reverse=reverse)
 
 
 def make_foreign(folder: Path) -> Feature:
@@ -184,4 +184,4 @@ def test_what_makes_a_feature_is_known_of_each() -> None:
         made = pkgutil.resolve_name(place)
         assert (name in OF_SHORTLISTS) == hasattr(made, "from_checkpoints")
         if name not in OF_SHORTLISTS:
-            assert made().rows == (Row(),)
+            assert made().rows == (ScoreRow(),)

@@ -41,7 +41,7 @@ class BlockScores(NamedTuple):
     words: "list[list[NDArray[np.float64]]] | None" = None
 
 
-class Row(NamedTuple):
+class ScoreRow(NamedTuple):
     """What the values in a row of a feature's scores depend on."""
 
     # Everything besides the pairs: equal fingerprints mean equal values.
@@ -54,7 +54,7 @@ class Row(NamedTuple):
 class Feature(ABC):
     """Computes the values for every pair in a block; several threads may score at the same time."""
 
-    rows: tuple[Row, ...] = (Row(),)
+    rows: tuple[ScoreRow, ...] = (ScoreRow(),)
     # The known source words and target words; None for a side that the feature does not use.
     known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
     # Number of pairs from n-best lists or parallel text that are scored together, enough to fill a

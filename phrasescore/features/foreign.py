@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from phrasescore.features.columns import Column
-from phrasescore.features.feature import BlockScores, Feature, Row
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.converted_folder import ConvertedFolder
 from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
@@ -85,7 +85,7 @@ class ForeignScore(Feature):
             model = ForeignModel(folder, text)
             self._network = ForeignNetwork(model, device, threads)
         self.known_words = model.known_words
-        self.rows = (Row(f"{model.fingerprint} {device.partition(':')[0]}", highest=0.0),)
+        self.rows = (ScoreRow(f"{model.fingerprint} {device.partition(':')[0]}", highest=0.0),)
         _logger.info("%s reads %s", folder, model.frame())
 
     def score(self, block: PhraseBlock) -> BlockScores:

@@ -7,7 +7,7 @@ import numpy as np
 
 from phrasescore.errors import ModelError
 from phrasescore.features.columns import Column
-from phrasescore.features.feature import BlockScores, CountTally, Feature, Row
+from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.ngram_scorer import load_ngrams, score_sentences
@@ -43,7 +43,7 @@ class LanguageModelScore(Feature):
 
     def __init__(self, path: str) -> None:
         self._model, self._path = load_ngrams(path), path
-        self.rows = (Row(digest_content(path)),)
+        self.rows = (ScoreRow(digest_content(path)),)
         self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
 from phrasescore.features.columns import Column
-from phrasescore.features.feature import BlockScores, Feature, Row
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io.journal import new_digest
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.io.text import decode, parse_number, read_lines, shorten
@@ -53,8 +53,8 @@ class ReverseLexicon(Column):
         return LexicalScore(_load(self.reverse_lexicon), reverse=True)
 
 
-def _load(path: str) -> "WordProbabilities":
-    return WordProbabilities.from_entries(path, read_lexicon(path))
+def _load(path: str) -> "LexiconTable":
+    return LexiconTable.from_entries(path, read_lexicon(path))
 
 
 def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
@@ -78,7 +78,7 @@ def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
         yield predicted, given, probability
 
 
-class WordProbabilities(NamedTuple):
+class LexiconTable(NamedTuple):
     """p(predicted word | given word) for the word pairs of a table, 16 bytes each."""
 
     ids: dict[str, int]  # the ids of the words of both sides, from 1; 0 stands for unknown words
@@ -90,7 +90,7 @@ class WordProbabilities(NamedTuple):
     @classmethod
     def from_entries(
         cls, path: str, entries: Iterable[tuple[str, str, float]]
-    ) -> "WordProbabilities":
+    ) -> "LexiconTable":
         """Build the lexicon from entries: (predicted word, given word, probability)."""
         ids: dict[str, int] = {}
         predicted, given, probabilities = [], [], []
@@ -167,11 +167,11 @@ class LexicalScore(Feature):
     :param reverse: whether the source side is predicted.
     """
 
-    def __init__(self, lexicon: WordProbabilities, *, reverse: bool = False) -> None:
+    def __init__(self, lexicon: LexiconTable, *, reverse: bool = False) -> None:
         self._lexicon = lexicon
         self._reverse = reverse
         direction = "reverse" if reverse else "forward"
-        self.rows = (Row(f"{lexicon.fingerprint()} {direction}"),)
+        self.rows = (ScoreRow(f"{lexicon.fingerprint()} {direction}"),)
         predicted, given = lexicon.sides()
         self.known_words = (predicted, given) if reverse else (given, predicted)
 

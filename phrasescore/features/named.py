@@ -100,7 +100,7 @@ class NamedFeature(Column):
             raise ArgumentError(f"feature {self.feature} {problem}")
 
     def load(self, request: "ScoringRequest") -> "Feature":
-        from phrasescore.features.feature import Row
+        from phrasescore.features.feature import ScoreRow
         from phrasescore.features.packages import PackageFeature
 
         if (found := self.find_class()) is not None:
@@ -111,5 +111,5 @@ class NamedFeature(Column):
             return made
         checkpoints = request.checkpoints_of(self.model)
         counts: Feature = make.from_checkpoints(checkpoints)
-        counts.rows = (Row(" ".join(checkpoint.fingerprint for checkpoint in checkpoints)),)
+        counts.rows = (ScoreRow(" ".join(checkpoint.fingerprint for checkpoint in checkpoints)),)
         return counts

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
-from phrasescore.features.feature import BlockScores, Row
+from phrasescore.features.feature import BlockScores, ScoreRow
 from phrasescore.features.neural import NeuralFeature
 from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
@@ -104,7 +104,7 @@ class SentenceScore(NeuralFeature):
         self._options = list(options) or [USUAL] * len(checkpoints)
         self._ensemble, self._words = ensemble, words
         own = [
-            Row(
+            ScoreRow(
                 f"{_fingerprint(checkpoint, each)} {precision} {device.type}",
                 # Without log Z, a score is not a log-probability.
                 0.0
@@ -116,7 +116,7 @@ class SentenceScore(NeuralFeature):
         ]
         if ensemble:  # the mean is summed in the order of the models
             mean = " + ".join(row.fingerprint for row in own)
-            own.append(Row(mean, max(row.highest or 0.0 for row in own)))
+            own.append(ScoreRow(mean, max(row.highest or 0.0 for row in own)))
         self.rows = tuple(own)
 
     def _lay_out(self) -> None:

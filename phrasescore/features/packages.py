@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phrasescore.errors import ArgumentError, PluginError
-from phrasescore.features.feature import BlockScores, Feature, Row
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.features.named import FEATURES
 from phrasescore.io.text import shorten
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
@@ -156,7 +156,7 @@ class PackageFeature(Feature):
     group_size = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def __init__(self, source: PackageClass) -> None:
-        self._title, self.rows = source.title, (Row(source.fingerprint),)
+        self._title, self.rows = source.title, (ScoreRow(source.fingerprint),)
         made = source.load()
         try:
             self._feature = made(**source.arguments)

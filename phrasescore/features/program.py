@@ -29,7 +29,7 @@ import numpy as np
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.features.columns import Column
-from phrasescore.features.feature import BlockScores, Feature, Row
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
 from phrasescore.io.text import parse_number, shorten
 from phrasescore.records import PhraseBlock, Tally
@@ -116,7 +116,7 @@ class ProgramScore(Feature):
             raise PhrasescoreError(f"{self._title}: there is no program {self._words[0]!r}")
         files = [Path(word) for word in self._words if os.path.isfile(word)]
         fingerprint = " ".join(["command", command, *map(digest_file, files)])
-        self.rows = (Row(fingerprint, highest=math.inf),)
+        self.rows = (ScoreRow(fingerprint, highest=math.inf),)
         self._lock = threading.Lock()
         self._program: _Program | None = None
         self._owner = 0  # the process that started the program

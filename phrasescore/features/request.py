@@ -10,7 +10,7 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.engines import callers, local_device
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.columns import Column
-from phrasescore.features.feature import BlockScores, Feature, Row
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.features.given_scores import GivenScores
 from phrasescore.features.model import Network
 from phrasescore.records import PhraseBlock
@@ -112,7 +112,7 @@ class ScoringRequest:
                 (row,) = feature.rows
                 if row.highest is None:  # the keys of cached values have the fingerprint alone
                     name = column.argument if column.kind() == "feature" else column.kind()
-                    feature.rows = (Row(f"{name} {row.fingerprint}".strip()),)
+                    feature.rows = (ScoreRow(f"{name} {row.fingerprint}".strip()),)
                 loaded.append(LoadedFeature(feature, (column,)))
         return loaded
 
@@ -150,7 +150,7 @@ class ScoringWork:
     """The work of scoring blocks, for workers: a :class:`phrasescore.engines.Work`."""
 
     request: ScoringRequest
-    rows: tuple[tuple[Row, ...], ...]
+    rows: tuple[tuple[ScoreRow, ...], ...]
     # The loaded features; None on another machine, where they are loaded from the same files.
     features: Sequence[Feature] | None
     needed: tuple[int, ...] = ()  # indices of the features that are needed from the beginning

@@ -17,7 +17,7 @@ from phrasescore.devices import GPU_THREADS, torch_threads
 from phrasescore.engines import Pending, WorkerPool, open_pool, read_ahead
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.columns import Column, as_columns, check_columns
-from phrasescore.features.feature import BLOCK_SIZE, BlockScores, Row
+from phrasescore.features.feature import BLOCK_SIZE, BlockScores, ScoreRow
 from phrasescore.features.given_scores import ScoreLines
 from phrasescore.features.model import Network
 from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
@@ -377,7 +377,7 @@ class Scoring:
             yield lines, LineScores(values[:, begin:end], of_words)
 
 
-def _cache_keys(rows: Sequence[Row], block: PhraseBlock) -> list[list[bytes]]:
+def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes]]:
     """Return the cache's keys by row and pair."""
     from phrasescore.features.score_cache import score_keys  # imports torch
 

@@ -14,7 +14,7 @@ import phrasescore
 from phrasescore.cli import columns as options
 from phrasescore.cli import scoring
 from phrasescore.features.columns import KINDS, Column, Kind, read_column
-from phrasescore.features.feature import BlockScores, CountTally, Feature, Row
+from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.toml_file import read_table
@@ -45,7 +45,7 @@ class CountedKeywords(Feature):
 
     def __init__(self, path: str, factor: float) -> None:
         self._words, self._factor = frozenset(Path(path).read_text().split()), factor
-        self.rows = (Row(f"{digest_file(Path(path))} {factor}"),)
+        self.rows = (ScoreRow(f"{digest_file(Path(path))} {factor}"),)
 
     def score(self, block: PhraseBlock) -> BlockScores:
         counts = [len(self._words.intersection(pair.target)) for pair in block.pairs()]
