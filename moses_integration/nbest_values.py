@@ -29,9 +29,9 @@ class Hypothesis(NamedTuple):
 HypothesisLists = Sequence[Sequence[Hypothesis | Sentence]]
 
 
-def hypotheses_of(lines: bytes, name: str = "the lists") -> list[list[Hypothesis]]:
+def hypotheses_of(lines: bytes) -> list[list[Hypothesis]]:
     """Return the hypotheses in the lines of n-best lists, by sentence."""
-    return list(map(_hypotheses, parse_nbest([lines], name))) if lines else []
+    return list(map(_hypotheses, parse_nbest([lines], "the lists"))) if lines else []
 
 
 def read_lists(path: str | os.PathLike[str]) -> list[list[Hypothesis]]:

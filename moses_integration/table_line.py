@@ -195,17 +195,17 @@ def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
 @_KERNEL
 def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
     """Return where a score such as 12, 0.5 or 1.25e-07 ends, or -1 if it is not plain."""
-    position, _ = read_digits(text, begin, end, 0)
+    position, _ = read_digits(text, begin, end)
     if not 0 < position - begin <= _MOST_DIGITS:
         return -1
     if position < end and text[position] == _POINT:
         first = position + 1
-        position, _ = read_digits(text, first, end, 0)
+        position, _ = read_digits(text, first, end)
         if position == first:
             return -1
     if position < end and text[position] == _E:
         sign, first = position + 1, position + 2
-        position, _ = read_digits(text, first, end, 0)
+        position, _ = read_digits(text, first, end)
         if position == first:
             return -1
         small = text[sign] == _PLUS and position == first + 2 and text[first] <= _LARGEST_TENS

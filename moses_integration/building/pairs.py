@@ -19,7 +19,7 @@ def count_pairs(rows, layout):  # type: ignore[no-untyped-def]
     source_columns, links, length = layout
     num_pairs = 0
     for index in range(len(rows)):
-        if index == 0 or not _is_equal(rows, index, index - 1, 0, links):
+        if index == 0 or not _is_equal(rows, index, index - 1, links):
             num_pairs += 1
     best, inverse = np.empty(num_pairs, np.int64), np.empty(num_pairs, np.int64)
     counts, source_counts = np.zeros(num_pairs, np.int64), np.empty(num_pairs, np.int64)
@@ -27,16 +27,16 @@ def count_pairs(rows, layout):  # type: ignore[no-untyped-def]
     pair = source_pair = -1
     start = source_count = 0
     while start < len(rows):
-        if start == 0 or not _is_equal(rows, start, start - 1, 0, source_columns):
+        if start == 0 or not _is_equal(rows, start, start - 1, source_columns):
             source_counts[max(source_pair, 0) : pair + 1] = source_count
             source_pair, source_count = pair + 1, 0
         pair += 1
         best_count = 0
         end = start
-        while end < len(rows) and _is_equal(rows, end, start, 0, links):
+        while end < len(rows) and _is_equal(rows, end, start, links):
             # Rows with this alignment, which differ in their orientations.
             first, count = end, 0
-            while end < len(rows) and _is_equal(rows, end, first, 0, rows.shape[1] - 1):
+            while end < len(rows) and _is_equal(rows, end, first, rows.shape[1] - 1):
                 row_count = count_of(rows[end])
                 kinds = np.int64(rows[end, rows.shape[1] - 1] >> np.uint64(COUNT_BITS))
                 orientations[pair, 0, kinds // 8] += row_count
@@ -59,8 +59,8 @@ def count_pairs(rows, layout):  # type: ignore[no-untyped-def]
 
 
 @KERNEL
-def _is_equal(rows, one, other, first, after):  # type: ignore[no-untyped-def]
-    for column in range(first, after):  # noqa: SIM110 (numba has no generator expressions)
+def _is_equal(rows, one, other, columns):  # type: ignore[no-untyped-def]
+    for column in range(columns):  # noqa: SIM110 (numba has no generator expressions)
         if rows[one, column] != rows[other, column]:
             return False
     return True

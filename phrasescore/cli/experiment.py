@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
-from phrasescore.cli.messages import print_text, say
+from phrasescore.cli.messages import print_text, say, typed_command
 from phrasescore.cli.options import heading
 from phrasescore.progress import format_duration
 from phrasescore.signals import EndedBySignal
@@ -54,7 +54,7 @@ def experiment(
 
     if step is not None:
         options.refuse_others(ctx, {"config", "output", "step"}, "cannot be used with --step")
-        run_step(config, output, step, command=options.typed_command())
+        run_step(config, output, step, command=typed_command())
     elif dry_run:
         rows = [
             (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
@@ -63,7 +63,7 @@ def experiment(
         print_text("\n".join(text_table(rows, "rl")))
     else:
         try:
-            table = run_experiment(config, output, command=options.typed_command())
+            table = run_experiment(config, output, command=typed_command())
         except (KeyboardInterrupt, EndedBySignal):
             say("stopped; the same command continues")
             raise

@@ -25,8 +25,13 @@ _logger = logging.getLogger(__name__)
     "lines, or a moses.ini.",
 )
 @options.of(Reranking)
+@heading("Output")
+@options.file(
+    "--nbest nbest_file",
+    "Write the whole lists in their new order to this file, with the new score as total.",
+)
 @options.output
-def rerank(nbest: str, output: str, **given: Any) -> None:
+def rerank(nbest: str, output: str, nbest_file: str | None, **given: Any) -> None:
     """Order the hypotheses in NBEST by a new score, and write the best one from each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
@@ -34,7 +39,8 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.rerank import rerank as run
 
-    done = run(nbest, output, **grouped(run, given), progress=show_progress)
+    own = grouped(run, given)
+    done = run(nbest, output, lists=nbest_file, **own, progress=show_progress)
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:

@@ -8,6 +8,8 @@ import io
 import logging
 import os
 import re
+import shlex
+import sys
 from collections.abc import Collection
 
 import click
@@ -63,3 +65,8 @@ class StderrHandler(logging.Handler):
 def _colour() -> bool | None:
     """Return False if nobody wants colour; None lets click use it only on a terminal."""
     return False if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb" else None
+
+
+def typed_command() -> str:
+    """Return the command that the user typed, as a line for a shell."""
+    return shlex.join(["phrasescore", *sys.argv[1:]])

@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import shlex
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
@@ -35,7 +34,6 @@ Subject = Literal[
     "Cube pruning",
     "Networks and features",
     "Samples",
-    "New phrase pairs",
     "Content of the page",
     "Output",
     "Server",
@@ -332,8 +330,6 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
 def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
     """Return a callback for a repeatable option NAME=NUMBER; the command gets a dict, or None.
 
-    With a ``default``, a plug-in's arguments may come last, as in ``qe=0.5:model=comet``.
-
     :param above: the lower bound, which each number must exceed.
     :param default: the number for a name without "=".
     """
@@ -343,9 +339,7 @@ def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callab
     ) -> dict[str, float] | None:
         numbers: dict[str, float] = {}
         for value in values:
-            head, colon, arguments = value.partition(":") if default else (value, "", "")
-            name, separator, text = head.partition("=")
-            name += colon + arguments
+            name, separator, text = value.partition("=")
             try:
                 number = float(text if separator else default)
             except ValueError:
@@ -393,18 +387,11 @@ verbosity = together(
     flag("-v --verbose", "Show more messages.", expose_value=False, callback=_set_level),
     flag("-q --quiet", "Show only warnings and errors.", expose_value=False, callback=_set_level),
 )
-_help_all = together(
-    heading("Messages and help"),
-    flag(
-        "--help-all",
-        "Show all options and exit.",
-        expose_value=False,
-        is_eager=True,
-        callback=_show_all,
-    ),
+_help_all = flag(
+    "--help-all",
+    "Show all options and exit.",
+    expose_value=False,
+    is_eager=True,
+    callback=_show_all,
+    subject="Messages and help",
 )
-
-
-def typed_command() -> str:
-    """Return the command that the user typed, as a line for a shell."""
-    return shlex.join(["phrasescore", *sys.argv[1:]])

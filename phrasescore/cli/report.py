@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
-from phrasescore.cli.messages import print_text
+from phrasescore.cli.messages import print_text, typed_command
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
@@ -67,7 +67,7 @@ def report(table: str | None, output: str, **given: Any) -> None:
 
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
     given = grouped(make_report, given)
-    command = options.typed_command()
+    command = typed_command()
     done = make_report(output, table, **given, command=command, progress=show_progress)
     _logger.info("%s", done.summary())
 

@@ -17,6 +17,8 @@ VERBS: Mapping[str, str] = {
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
 OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("evaluate", "--nbest"): "name the lists with --lists",
+    ("select", "--scores"): "use --differences",
     ("generate", "--augment"): "the new phrase pairs gained little",
     ("generate", "--targets"): "it belonged to --augment, which is gone",
     ("generate", "--min-probability"): "it belonged to --augment, which is gone",

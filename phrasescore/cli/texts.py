@@ -20,13 +20,13 @@ _logger = logging.getLogger(__name__)
 @options.verb(
     "Measure BLEU and other metrics, and compare systems",
     "evaluate baseline.fr translations.fr --references test.fr --paired approximate",
-    main="--references --metric --paired --nbest --source -o --format",
+    main="--references --metric --paired --lists --source -o --format",
 )
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
 @options.references(required=True)
 @options.file(
-    "--nbest",
+    "--lists",
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
     "NBEST",
 )
@@ -108,9 +108,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 @options.file("--general-target", "An n-gram model of general text, such as TARGET.", "LM")
 @options.of(Selecting)
 @heading("Output")
-@options.file(
-    "--scores differences", "Write the cross-entropy difference of each line to this file."
-)
+@options.file("--differences", "Write the cross-entropy difference of each line to this file.")
 @options.output
 @options.file("--target-output", "Write the selected lines of TARGET.")
 def select(text: str, output: str, **given: Any) -> None:

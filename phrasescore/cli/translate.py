@@ -19,13 +19,31 @@ from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSetting
 _logger = logging.getLogger(__name__)
 
 _OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
-_nbest = options.option(
-    "--nbest",
-    "Write the N best translations of each sentence to FILE, in Moses' format.",
-    type=(str, click.IntRange(min=1)),
-    metavar="FILE N",
-    subject="Output",
+_LIST_SIZE = 100  # of --nbest
+_nbest = options.together(
+    options.file(
+        "--nbest nbest_file",
+        "Write the best translations of each sentence to this file, in Moses' format with their "
+        "features.",
+        subject="Output",
+    ),
+    options.option(
+        "--nbest-size",
+        "Number of translations per sentence in --nbest.",
+        type=click.IntRange(min=1),
+        metavar="N",
+        show_default=str(_LIST_SIZE),
+        subject="Output",
+    ),
 )
+
+
+def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
+    """Replace the options for n-best lists by the file and the size, or by None."""
+    path, size = given.pop("nbest_file"), given.pop("nbest_size")
+    if path is None and size is not None:
+        raise ArgumentError("--nbest-size requires --nbest")
+    return None if path is None else (path, size or _LIST_SIZE)
 
 
 @options.verb(
@@ -88,12 +106,12 @@ def decode(**given: Any) -> None:
 
     engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})
     how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
-    if given["nbest"] is not None:
-        given["nbest"] = NbestRequest(*given["nbest"], *how)
-    elif any(how):
+    lists = _take_nbest(given)
+    if lists is None and any(how):
         raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     search = take(SearchSettings, given)
-    run(**given, search=search, engine=engine, progress=show_progress)
+    nbest = None if lists is None else NbestRequest(*lists, *how)
+    run(**given, nbest=nbest, search=search, engine=engine, progress=show_progress)
     next_step.suggest()
 
 
@@ -107,12 +125,7 @@ def decode(**given: Any) -> None:
     "--tokenized", "TEXT has the system's words, as dev and test have; so has the output."
 )
 @heading("Output")
-@options.option(
-    "--nbest",
-    "Write the N best translations of each sentence to FILE, in Moses' format with all features.",
-    type=(str, click.IntRange(min=1)),
-    metavar="FILE N",
-)
+@_nbest
 @options.file("--explain", "Write the features of each translation to this file, as JSON.")
 @options.flag(
     "--confidence",
@@ -129,8 +142,8 @@ def translate(**given: Any) -> None:
     """
     from phrasescore.workflows.translation.translate import translate as run
 
-    compute = take(Compute, given)
-    run(**given, compute=compute, progress=show_progress)
+    compute, nbest = take(Compute, given), _take_nbest(given)
+    run(**given, nbest=nbest, compute=compute, progress=show_progress)
     next_step.suggest()
 
 
@@ -170,7 +183,8 @@ def generate(**given: Any) -> None:
     """
     from phrasescore.workflows.generate import generate as run
 
-    run(**grouped(run, given), progress=show_progress)
+    nbest = _take_nbest(given)
+    run(**grouped(run, given), nbest=nbest, progress=show_progress)
     next_step.suggest()
 
 

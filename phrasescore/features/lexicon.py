@@ -88,9 +88,7 @@ class LexiconTable(NamedTuple):
     probabilities: _Floats
 
     @classmethod
-    def from_entries(
-        cls, path: str, entries: Iterable[tuple[str, str, float]]
-    ) -> "LexiconTable":
+    def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "LexiconTable":
         """Build the lexicon from entries: (predicted word, given word, probability)."""
         ids: dict[str, int] = {}
         predicted, given, probabilities = [], [], []

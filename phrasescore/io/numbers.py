@@ -16,8 +16,9 @@ _POWERS = np.array([float(f"1e{power}") for power in range(23)])
 
 
 @_KERNEL
-def read_digits(text, begin, end, number):  # type: ignore[no-untyped-def]
-    """Return where the digits at ``begin`` end, and ``number`` with these digits appended."""
+def read_digits(text, begin, end):  # type: ignore[no-untyped-def]
+    """Return where the digits at ``begin`` end, and their number."""
+    number = np.int64(0)
     while begin < end:
         digit = np.int64(text[begin]) - _ZERO
         if not 0 <= digit <= 9:
@@ -62,7 +63,7 @@ def read_number(text, begin, end):  # type: ignore[no-untyped-def]
         return -1, 0.0, False
     if position < end and (text[position] == _E or text[position] == _LARGE_E):
         first, is_small = _skip_sign(text, position + 1, end)
-        position, size = read_digits(text, first, end, 0)
+        position, size = read_digits(text, first, end)
         if not 0 < position - first < _MOST_DIGITS:
             return -1, 0.0, False
         scale += -size if is_small else size

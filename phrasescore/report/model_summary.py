@@ -13,7 +13,6 @@ from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoin
 from phrasescore.vocabulary import Vocabulary
 
 _MAX_POINTS = 20  # maximum number of evenly spaced curve points in the text
-_BARS = "▁▂▃▄▅▆▇█"
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ class ModelReport:
             text_table([(name.ljust(width), text) for name, text in group], "l", wrap=True)
             for group in groups
         )
-        parts = (*tables, curve_lines(record.curve, record.best_update)[1:])
+        parts = (*tables, curve_lines(record.curve, record.best_update))
         return "\n\n".join("\n".join(lines) for lines in parts if lines)
 
     __repr__ = to_text
@@ -123,7 +122,7 @@ def model_report(path: StrPath) -> ModelReport:
 
 
 def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return a sparkline of the training curve and a table of about 20 of its points."""
+    """Return a table of about 20 points of the training curve."""
     if not curve:
         return []
     step = -(-len(curve) // _MAX_POINTS)
@@ -140,23 +139,8 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
         measure = _measure(point)
         cells = [f"{point.training_loss:.4f}", "-" if measure is None else f"{measure:.3f}"]
         rows.append([f"{point.update:,}", f"{point.minutes:.1f}", *cells])
-    measures = [value for point in curve if (value := _measure(point)) is not None]
-    heights = measures if len(measures) == len(curve) else [one.training_loss for one in curve]
     best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []
-    return ["", f"curve  {sparkline(heights)}", *text_table(rows, "r"), *best]
-
-
-def sparkline(values: Sequence[float]) -> str:
-    """Draw values as a line with at most 60 bars; the lowest value has the lowest bar.
-
-    >>> sparkline([3.0, 2.0, 1.0])
-    '█▅▁'
-    """
-    step = -(-len(values) // 60) or 1
-    values = values[::step]
-    low, high = min(values, default=0.0), max(values, default=0.0)
-    scale = (len(_BARS) - 1) / (high - low) if high > low else 0.0
-    return "".join(_BARS[round((value - low) * scale)] for value in values)
+    return [*text_table(rows, "r"), *best]
 
 
 def _measure(point: CurvePoint) -> float | None:

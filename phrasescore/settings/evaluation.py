@@ -37,6 +37,7 @@ class Evaluating(Settings, heading="Metrics and tests"):
         "print it, of words separated by spaces; word_accuracy is 1 minus the word error rate; cer "
         "is the character error rate.",
         flags="--metric",
+        metavar="NAME",
     )
     commands: Sequence[str] = option(
         (),

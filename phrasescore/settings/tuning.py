@@ -95,11 +95,6 @@ class Reranking(Settings, heading="Order of the hypotheses"):
         "the mean includes all these features.",
         metavar="NAME",
     )
-    as_lists: bool = switch(
-        "Write complete n-best lists in the new order, with the new score as total.",
-        flags="--nbest",
-        heading="Output",
-    )
     ignore_missing: bool = switch(
         "Use value 0 for weighted features that are missing from a list.", heading="Input"
     )

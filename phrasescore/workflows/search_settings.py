@@ -136,7 +136,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
             raise ArgumentError(f"{problem}, got {len(self.models)} for {len(self.features)}")
         configs = []
         for name, model in zip(self.features, self.models, strict=True):
-            configs.append(config := Config.from_toml(os.path.join(model, "config.toml")))
+            configs.append(config := Config.of_model(model))
             if config.kind != name:
                 problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")

@@ -22,6 +22,7 @@ from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
+from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
 from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names, meant_kind
@@ -91,7 +92,9 @@ def train(
     compute.check_only("device", "threads")
     network = KINDS.get(kind)
     if network is None:
-        problem = unknown("kind of network", meant_kind(kind), KINDS)
+        problem = old_names.renamed("kind", kind, old_names.KINDS) or unknown(
+            "kind of network", meant_kind(kind), KINDS
+        )
         raise ArgumentError(f"KIND: {problem}")
     _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
@@ -188,6 +191,7 @@ def fine_tune(
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
     name = settings.feature or f"{prefix}0"
+    known = old_names.weights_for([name], known, where)
     own = find_feature(known, name, where)
     stored = RunFolder(work).settings() if state.resume else None
     run = ListRun(

@@ -169,7 +169,7 @@ def _compare(
     save_checkpoint(folder / "model", checkpoint)
     tail = ["--source", "source", "--model", "model", *ALONE, "--output"]
     whole = [*PHRASESCORE, "rescore", "lists.gz", *tail, "out.gz"]
-    little = [*PHRASESCORE, "rescore", "little.gz", *tail, "little.out"]
+    little = [*PHRASESCORE, "rescore", "little.gz", "--allow-missing", *tail, "little.out"]
     places: dict[tuple[int, tuple[str, ...]], int] = {}
     for number, item in enumerate(lists):
         for words in item.hypotheses:

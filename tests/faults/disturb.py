@@ -6,7 +6,6 @@ After a signal nothing else is left; a full disk gives one line of error and lea
 import contextlib
 import os
 import random
-import shlex
 import shutil
 import signal
 import subprocess
@@ -15,8 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.faults.cases import LONG, SHORT, Case
-from tests.faults.starter import Started, starter
+from tests.faults.cases import LONG, SHORT, Case, start
 
 # Seconds that no command goes without progress, on top of what it takes by itself.
 PATIENCE = 60
@@ -70,10 +68,9 @@ def _copy(pristine: Path, folder: Path) -> None:
     (folder / "out").mkdir()
 
 
-def _start(case: Case, folder: Path, more: str = "") -> Started:
+def _start(case: Case, folder: Path, more: str = "") -> "subprocess.Popen[bytes]":
     with (folder / "log").open("ab") as log:
-        command = shlex.split(case.command.format(**LONG) + more)
-        return starter().start(command, folder, log.fileno())
+        return start(case.command.format(**LONG) + more, folder, log)
 
 
 def _disturb(case: Case, folder: Path, wanted: Undisturbed, numbers: random.Random) -> str | None:
@@ -83,7 +80,7 @@ def _disturb(case: Case, folder: Path, wanted: Undisturbed, numbers: random.Rand
     pristine = _names(folder)
     for _ in range(numbers.choice([1, 1, 2])):
         sent = numbers.choice(SIGNALS)
-        wait = numbers.uniform(0.1, 1.0) * wanted.seconds
+        wait = numbers.uniform(0.3, 1.0) * wanted.seconds  # the first part imports
         process = _start(case, folder, resume)
         try:
             process.wait(wait)
@@ -255,7 +252,14 @@ def _call(*command: str | Path) -> None:
 
 
 def _run(command: str, folder: Path, limit: int | None = None) -> tuple[int, str]:
-    return starter().run(shlex.split(command), folder, 3 * PATIENCE, limit)
+    process = start(command, folder, subprocess.PIPE, limit)
+    try:
+        _, stderr = process.communicate(timeout=3 * PATIENCE)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    return process.returncode, stderr.decode(errors="replace")
 
 
 def _files(folder: Path) -> dict[str, bytes]:

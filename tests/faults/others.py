@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from tests.faults.cases import PHRASESCORE
+from tests.benchmarks.commands import PHRASESCORE
 from tests.faults.disturb import PATIENCE
 
 _ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
@@ -25,7 +25,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
     for command in (
         f"{_ANNOTATE} -o -",
         f"{_RESCORE} -o -",
-        "rerank lists.gz --average LM0 --nbest",
+        "rerank lists.gz --average LM0",
     ):
         yield f"a reader that leaves {command.split()[0]}", _leave(command, folder)
         yield f"a full stdout of {command.split()[0]}", _fill_stdout(command, folder)

@@ -20,6 +20,7 @@ from phrasescore.errors import ConfigError, DataError
 from phrasescore.features.columns import Column
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.workflows.experiment import systems
 from phrasescore.workflows.experiment.systems import (
@@ -183,6 +184,10 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         for name, value in file.features.items()
     }
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
+    for old, new in old_names.MODELS.items():
+        if old in file.models and new in models and new not in file.models:
+            found = old_names.renamed("model", old, old_names.MODELS)
+            raise whole.table("models").error(old, f"{found}: rename the table")
     _check_search_networks(whole, engine, rows, models)
     absolute = {*whole.absolute_paths()}
     for each in (data.dev, *data.tests):

@@ -188,7 +188,7 @@ class _Planner(Preparation):
         words += [*self._search(run), *options(weights=run.weights)]
         if nbest is not None:
             size = run.system.nbest_size or engine.nbest_size
-            words += ["--nbest", str(nbest), str(size), "--distinct"]
+            words += ["--nbest", str(nbest), "--nbest-size", str(size), "--distinct"]
         return Step(
             _step_name("decode", text.name, run),
             (*words, *options(output=output)),

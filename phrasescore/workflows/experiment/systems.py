@@ -13,6 +13,7 @@ from phrasescore.features.columns import Column, read_column
 from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, NamedFeature
 from phrasescore.features.program import Command
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
@@ -167,11 +168,17 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
         model = _like_its_start(own, model, model.xbleu, models)
     named = model.kind or _kind(name)
     if named is None:
-        raise own.error("kind", "is missing: expected a kind of network")
+        problem = old_names.renamed("model", name, old_names.MODELS)
+        raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
     kind = KINDS.get(named)
     if kind is None:
-        raise own.error("kind", f"{unknown('value', named, sorted(KINDS))}, got {named!r}")
+        problem = old_names.renamed("kind", named, old_names.KINDS)
+        other = f"{unknown('value', named, sorted(KINDS))}, got {named!r}"
+        raise own.error("kind", problem or other)
     if model.preset is not None:
+        problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
+        if problem is not None and model.preset not in preset_names(kind):
+            raise own.error("preset", problem)
         own.check_choice("preset", model.preset, preset_names(kind))
     config = _preset(model, kind)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
@@ -332,7 +339,9 @@ def _problems(
                 return
             if kind is None:
                 known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *features]
-                yield unknown(f"model or feature {name!r}", name, known)
+                yield old_names.renamed("model", name, old_names.MODELS) or unknown(
+                    f"model or feature {name!r}", name, known
+                )
                 return
             models[name] = ModelPlan(name, kind, reverse=name == "reverse")
         model = models[name]

@@ -21,6 +21,7 @@ from phrasescore.features.model import Network
 from phrasescore.features.program import Command
 from phrasescore.io.output import optional_path
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
 from phrasescore.settings.toml_file import TomlTable, read_table
@@ -97,6 +98,9 @@ class TranslationSystem:
             weights = WeightPair({}, dict(own))
         else:
             weights = self.weights
+        if added:
+            where = str(self.weights_path or self.moses_ini)
+            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
         for name in self.search.feature_names:
             if name not in search:
@@ -208,7 +212,7 @@ def _columns(whole: TomlTable, file: _SystemFile) -> Iterator[Column]:
 def _kind_of(whole: TomlTable, key: str, model: Path) -> str:
     if not model.is_dir():
         raise whole.error(key, f"there is no model {model}")
-    return Config.from_toml(model / "config.toml").kind
+    return Config.of_model(model).kind
 
 
 def _is_cslm(kinds: Iterable[str]) -> bool:

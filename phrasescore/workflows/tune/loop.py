@@ -28,6 +28,7 @@ from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback, format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import RoundRow, TuneReport
+from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.settings.tuning import RoundTuning, RoundTuningFiles
@@ -260,12 +261,14 @@ class _LoopRun:
             start, decided = earlier or (self.start.search, [])
             with rounds.opened(start, lock):
                 added = optimiser.others = rounds.added
+                start, lists = (
+                    old_names.weights_for(added, weights, "the start weights")
+                    for weights in (start, self.start.lists)
+                )
                 self._loop = TuningLoop(
                     rounds,
                     rounds.reader.metric,
-                    self.start._replace(
-                        search={name: start[name] for name in start if name not in added}
-                    ),
+                    WeightPair({name: start[name] for name in start if name not in added}, lists),
                     optimiser,
                     settings.seed,
                     settings.iterations,

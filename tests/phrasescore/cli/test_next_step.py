@@ -92,7 +92,7 @@ CASES = {
         "wrote test.out; next, compare the translations with references:",
         "phrasescore evaluate test.out --references REFERENCES",
     ),
-    "rerank of whole lists": Case("rerank lists --weights w --nbest -o new", "wrote new"),
+    "rerank of whole lists": Case("rerank lists --weights w --nbest new", "wrote new"),
     "decode": Case(
         "decode test.en --config m.ini --nbest n.gz 100 -o test.out",
         "wrote test.out, n.gz; next, add a network's score to the lists:",

@@ -95,7 +95,7 @@ def test_translations_are_those_of_three_commands(folder: Path, workers: str) ->
     assert (folder / "out").read_bytes() == expected
     assert expected != (folder / "decoded").read_bytes()  # reranking changes something
     # The lists are sorted by the new score, and have it as total.
-    succeeded(run("rerank", "rescored", "--weights", "weights", "--nbest", "-o", "sorted"))
+    succeeded(run("rerank", "rescored", "--weights", "weights", "--nbest", "sorted"))
     assert (folder / "lists").read_bytes() == (folder / "sorted").read_bytes()
 
 

@@ -19,7 +19,7 @@ from phrasescore.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from phrasescore.report.model_summary import curve_lines, model_report, sparkline
+from phrasescore.report.model_summary import curve_lines, model_report
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
@@ -114,14 +114,4 @@ def test_a_long_curve_is_thinned_out_but_for_its_best_and_last_points() -> None:
 def test_a_curve_without_validation_or_points_is_told_too() -> None:
     assert curve_lines([], 0) == []
     lines = curve_lines([CurvePoint(5, 0.1, 2.0, None), CurvePoint(9, 0.2, 1.0, None)], 9)
-    assert lines[1].endswith("█▁")
     assert lines[-1].split() == ["9", "0.2", "1.0000", "-"]
-
-
-@pytest.mark.parametrize(("values", "line"), [([], ""), ([2.0, 2.0], "▁▁"), ([0, 7, 3], "▁█▄")])
-def test_a_sparkline_has_its_lowest_bar_at_the_lowest_value(values: list[float], line: str) -> None:
-    assert sparkline(values) == line
-
-
-def test_a_long_sparkline_fits_into_a_line() -> None:
-    assert len(sparkline([float(i) for i in range(1000)])) <= 60

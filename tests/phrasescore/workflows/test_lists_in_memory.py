@@ -79,10 +79,9 @@ def test_sentences_are_hypotheses_and_get_the_model_s_scores() -> None:
     ],
 )
 def test_hypotheses_are_reordered_as_in_files(weights: Any, settings: dict[str, Any]) -> None:
-    in_file = phrasescore.Reranking(as_lists=True, **settings)
-    phrasescore.rerank("lists", "ranked", weights=weights, settings=in_file)
-    lists = phrasescore.read_lists("lists")
     ranking = phrasescore.Reranking(**settings)
+    phrasescore.rerank("lists", "best", lists="ranked", weights=weights, settings=ranking)
+    lists = phrasescore.read_lists("lists")
     found = phrasescore.rerank_lists(lists, weights=weights, settings=ranking)
     assert found == phrasescore.read_lists("ranked") != lists
     assert phrasescore.rerank_lists([], weights=weights, settings=ranking) == []
@@ -118,6 +117,6 @@ def test_what_makes_no_sense_in_memory_is_refused() -> None:
         phrasescore.rescore_lists(lists, SOURCES, [scores])
     with pytest.raises(ArgumentError, match="expected either --weights or --average"):
         phrasescore.rerank_lists(lists)
-    as_lists = phrasescore.Reranking(average=["LM0"], as_lists=True)
-    with pytest.raises(ArgumentError, match="--nbest: has no effect here"):
-        phrasescore.rerank_lists(lists, settings=as_lists)
+    missing = phrasescore.Reranking(average=["LM0"], allow_missing=True)
+    with pytest.raises(ArgumentError, match="--allow-missing: has no effect here"):
+        phrasescore.rerank_lists(lists, settings=missing)
