@@ -278,6 +278,12 @@ def check_columns(columns: Sequence[Column], *, of_phrases: bool) -> None:
         column.check(columns, of_phrases=of_phrases)
 
 
+def input_files(columns: Iterable[Column]) -> list[str]:
+    """Return the files on which the values of columns depend, except folders of models."""
+    inputs = (path for column in columns for path in column.inputs())
+    return [path for path in inputs if not os.path.isdir(path)]
+
+
 def number_names(prefixes: Iterable[str]) -> list[str]:
     """Return each prefix with a number from 0 that distinguishes equal prefixes, as in Moses.
 

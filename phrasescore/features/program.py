@@ -11,18 +11,17 @@ import logging
 import math
 import multiprocessing
 import os
-import selectors
 import shlex
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, ClassVar, Self
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -41,10 +40,9 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 # Seconds to wait for the last messages, and for a program to end.
-_MESSAGE_SECONDS, _END_SECONDS, _PAUSE = 0.5, 5.0, 0.05
-_CHUNK, _LONGEST = 1 << 16, 1000  # bytes: of one read, and of an answer at most
+_MESSAGE_SECONDS, _END_SECONDS = 0.5, 5.0
+_LONGEST = 1000  # bytes of an answer at most
 _TAIL = 300  # bytes of stderr that messages show
-_NOTHING = memoryview(b"")
 
 
 @dataclass(frozen=True)
@@ -195,7 +193,7 @@ class ProgramScore(Feature):
 
 
 class _Program:
-    """A running program with pipes for its input, output and messages.
+    """A running program; threads write its input, and read its output and its messages.
 
     It has a session of its own: Ctrl-C ends it only through us, and its children end with it.
     """
@@ -203,21 +201,42 @@ class _Program:
     def __init__(self, words: list[str]) -> None:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+            words, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         )
-        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
-        assert stdin is not None
-        assert stdout is not None
-        assert stderr is not None
-        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
-        self._open = selectors.DefaultSelector()
-        for stream in (stdin, stdout, stderr):
-            os.set_blocking(stream.fileno(), False)
-        for stream in (stdout, stderr):
-            self._open.register(stream, selectors.EVENT_READ)
-        self._output = self._messages = b""
+        # What it has to read; None ends its input. The lines that it wrote; b"" is their end.
+        self._unsent: SimpleQueue[bytes | None] = SimpleQueue()
+        self._output: SimpleQueue[bytes] = SimpleQueue()
+        self._messages = b""
+        self._threads = [
+            threading.Thread(target=each, daemon=True)
+            for each in (self._write, self._read, self._note)
+        ]
+        for thread in self._threads:
+            thread.start()
         if multiprocessing.parent_process() is not None:  # a worker runs only finalizers
             Finalize(self, self.end, exitpriority=1)
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        # A program that has ended may have answered what it has read.
+        with contextlib.suppress(OSError), self._process.stdin as stream:
+            while (data := self._unsent.get()) is not None:
+                stream.write(data)
+                stream.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            while line := stream.readline(_LONGEST):
+                self._output.put(line)
+        self._output.put(b"")
+
+    def _note(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            while data := stream.read1():  # type: ignore[attr-defined]
+                self._messages = (self._messages + data)[-_TAIL:]
+                _logger.debug("%s", data.decode(errors="replace").rstrip())
 
     def answers(self, lines: list[bytes], seconds: float) -> Iterator[bytes]:
         """Send lines, and yield the answers.
@@ -225,66 +244,32 @@ class _Program:
         :raises DataError: if the program ends before it has answered, or writes more lines, a very
             long one, or none in time.
         """
-        self._pump(0)
         self._check_output()
-        unsent, missing = memoryview(b"".join(lines)), len(lines)
-        limit = time.monotonic() + seconds
-        while missing:
-            if not self._is_open(self._stdout):
-                problem = f"expected a number, but the program {self._ending()}"
-                raise DataError("", None, problem)
-            unsent = self._pump(max(limit - time.monotonic(), 0), unsent)
-            *answers, self._output = self._output.split(b"\n")
-            if len(answers) > missing:
-                self._output = b"\n".join([*answers[missing:], self._output])
-            if answers:
-                limit = time.monotonic() + seconds
-            yield from answers[:missing]
-            missing -= min(len(answers), missing)
-            if not missing:
-                self._check_output()
-            elif len(self._output) > _LONGEST:
-                raise DataError("", None, f"expected a number, found {shorten(self._output)}")
-            elif time.monotonic() >= limit:
+        self._unsent.put(b"".join(lines))
+        for _ in lines:
+            try:
+                answer = self._output.get(timeout=seconds)
+            except Empty:
                 problem = f"expected a number within {seconds:g} seconds, found none"
                 cure = "does the program flush its output, and answer before it reads more lines?"
-                raise DataError("", None, f"{problem}: {cure} (timeout = {seconds:g})")
+                problem = f"{problem}: {cure} (timeout = {seconds:g})"
+                raise DataError("", None, problem) from None
+            if not answer:
+                problem = f"expected a number, but the program {self._ending()}"
+                raise DataError("", None, problem)
+            yield answer
+        self._check_output()
 
     def _check_output(self) -> None:
-        if self._output:
-            raise DataError("", None, _too_many(self._output))
-
-    def _is_open(self, stream: IO[bytes]) -> bool:
-        return not stream.closed and stream in self._open.get_map()
-
-    def _pump(self, seconds: float, unsent: memoryview = _NOTHING) -> memoryview:
-        """Wait until something can be written or read, do it, and return what is left to write."""
-        if self._is_open(self._stdin) and not unsent:
-            self._open.unregister(self._stdin)
-        elif unsent and not self._is_open(self._stdin):
-            self._open.register(self._stdin, selectors.EVENT_WRITE)
-        for key, _ in self._open.select(seconds):
-            if key.fileobj is self._stdin:
-                try:
-                    unsent = unsent[os.write(key.fd, unsent[:_CHUNK]) :]
-                except BrokenPipeError:  # it may still answer what it has read
-                    unsent = _NOTHING
-                continue
-            data = os.read(key.fd, _CHUNK)
-            if not data:
-                self._open.unregister(key.fileobj)
-            elif key.fileobj is self._stdout:
-                self._output += data
-            else:
-                self._messages = (self._messages + data)[-_TAIL:]
-                _logger.debug("%s", data.decode(errors="replace").rstrip())
-        return unsent
+        if self._output.empty():
+            return
+        if line := self._output.get():
+            raise DataError("", None, _too_many(line))
+        self._output.put(line)  # the end, for the next answer
 
     def _ending(self) -> str:
         """Say how the program ended, with the end of its messages."""
-        limit = time.monotonic() + _MESSAGE_SECONDS
-        while self._is_open(self._stderr) and time.monotonic() < limit:
-            self._pump(_PAUSE)
+        self._threads[-1].join(_MESSAGE_SECONDS)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_MESSAGE_SECONDS)
         code = self._process.poll()
@@ -298,23 +283,14 @@ class _Program:
 
     def end(self) -> bytes:
         """End the program, wait for it, and return output that was not read before."""
-        if self._stdin.closed:
-            return b""
-        self._pump(0)
-        self._stdin.close()
-        limit = time.monotonic() + _END_SECONDS
-        # Its children may keep the output open.
-        while self._process.poll() is None and time.monotonic() < limit:
-            self._pump(_PAUSE)
-            if len(self._output) > _LONGEST:
-                break
-        self.kill()
+        self._unsent.put(None)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self.kill()  # its children may keep the output open
         self._process.wait()
-        self._pump(0)
-        self._open.close()
-        self._stdout.close()
-        self._stderr.close()
-        return self._output
+        for thread in self._threads:
+            thread.join()
+        return b"" if self._output.empty() else self._output.get()
 
     def kill(self) -> None:
         """Kill the program and its children."""

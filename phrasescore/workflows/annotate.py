@@ -15,7 +15,7 @@ from moses_integration.table_line import HIGHEST_LOG, LOWEST_LOG
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
-from phrasescore.features.columns import Column, as_columns, check_columns
+from phrasescore.features.columns import Column, as_columns, check_columns, input_files
 from phrasescore.features.given_scores import check_counts
 from phrasescore.features.lexicon import LexicalTally
 from phrasescore.io.journal import new_digest
@@ -74,13 +74,14 @@ def annotate(
     """
     table, output = os.fspath(table), os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
+    compute = compute.on_workers()
     wanted = as_columns(columns)
     check_columns(wanted, of_phrases=True)
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
     check_keep_others(keep_others, texts)
-    inputs = [path for column in wanted for path in column.inputs()]
+    inputs = input_files(wanted)
     text_paths = [os.fspath(text) for text in texts]
     check_files(
         [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]

@@ -16,7 +16,7 @@ from moses_integration.nbest_lines import format_rows
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, shown_path
-from phrasescore.features.columns import Column, as_columns
+from phrasescore.features.columns import Column, as_columns, input_files
 from phrasescore.features.given_scores import GivenScores, check_counts
 from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
@@ -93,7 +93,7 @@ def rescore(
         raise ArgumentError("--resume cannot be combined with --word-scores, a second output")
     check_resume(output, resume)
     check_files(
-        (nbest, source, *(path for column in wanted for path in column.inputs())),
+        (nbest, source, *input_files(wanted)),
         (output, *work_files(output), words, cache),
     )
     with Scoring.of(wanted, settings, compute, words=words is not None) as scorer:

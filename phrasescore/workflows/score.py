@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
-from phrasescore.features.columns import Column, as_columns
+from phrasescore.features.columns import Column, as_columns, input_files
 from phrasescore.features.given_scores import GivenScores
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
@@ -70,7 +70,7 @@ def score(
         raise ArgumentError("columns of the kind scores are only for tables and n-best lists")
     check_of_networks(wanted, word_scores=words, cache=cache)
     check_files(
-        (source, target, *(path for column in wanted for path in column.inputs())),
+        (source, target, *input_files(wanted)),
         (output, words, cache),
     )
     with (

@@ -417,7 +417,11 @@ def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: st
         ("stack = 30", "stack = -1", "[search] stack: expected at least 0, got -1"),
         ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1"),
         ("[[rescore]]\nmodel", "[[rescores]]\nmodel", "unknown key 'rescores'"),
-        ('feature = "unknown_words"', "", "expected one of model, feature, lm"),
+        (
+            'feature = "unknown_words"',
+            "",
+            "expected one of model, ctranslate2, command, feature, lm",
+        ),
         ('feature = "unknown_words"', 'lm = "none.arpa"', "none.arpa: "),
         (
             'feature = "unknown_words"',
