@@ -12,6 +12,7 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.columns import Column, read_column
 from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, NamedFeature
+from phrasescore.features.packages import find_class
 from phrasescore.features.program import Command
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
@@ -329,11 +330,9 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             try:
-                if kind is None and place != "search":
-                    feature = NamedFeature(name)
-                    if feature.find_class() is not None:
-                        feature.check((), of_phrases=place == "columns")
-                        continue
+                if kind is None and place != "search" and find_class(name) is not None:
+                    NamedFeature(name).check((), of_phrases=place == "columns")
+                    continue
             except PhrasescoreError as error:
                 yield str(error)
                 return

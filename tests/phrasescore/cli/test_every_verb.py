@@ -37,7 +37,11 @@ NETWORK = "--model rnn --threads 1"
 VERBS = {
     "annotate": Verb(f"annotate table {NETWORK}", ("table",), "table"),
     "annotate lexicon": Verb("annotate table --lexicon lex", ("table", "lex"), "lex"),
-    "rescore": Verb(f"rescore nbest --source source {NETWORK}", ("nbest", "source"), "nbest"),
+    "rescore": Verb(
+        "rescore nbest --source source --column model='rnn',name='A' --threads 1",
+        ("nbest", "source"),
+        "nbest",
+    ),
     "rescore lm": Verb("rescore nbest --source source --lm lm", ("nbest", "source"), "source"),
     "score": Verb(f"score source references {NETWORK}", ("source", "references"), "references"),
     "rerank": Verb("rerank nbest --weights weights", ("nbest", "weights"), "nbest"),

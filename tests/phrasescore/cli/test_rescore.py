@@ -253,8 +253,7 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     result = rescore(None, first, *options)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {first}:1: already has the feature RNN0; name the new one differently "
-        "with --name, "
+        f"Error: {first}:1: already has the feature RNN0; name the new one differently, "
         "or replace the old values with --replace\n"
     )
     assert not again.exists()

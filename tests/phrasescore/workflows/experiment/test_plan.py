@@ -71,7 +71,7 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     (folder / "moses").write_text("")
     plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
     commands = {step.name: shown(step.words) for step in plan.steps}
-    assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
+    assert f"--rescore-model {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
     moses = (
         f"phrasescore tune --decoder '{folder}/moses -threads 2' --config {folder}/out/moses.ini"
@@ -200,7 +200,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
     model = folder / "out" / "models" / "lstm"
     assert (
-        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
+        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore-model {model} "
         "--rescore-feature length_ratio --translations"
     ) in shown(tune.words)
     assert (f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o") in shown(
