@@ -39,8 +39,10 @@ class SentenceScores:
         cslm: CslmOptions = USUAL,
         **settings: Any,
     ) -> None:
-        options = {"unnormalized": not cslm.normalized, "backoff_lm": cslm.backoff}
-        columns = tuple(Network(each.folder or ".", **options) for each in checkpoints)
+        columns = tuple(
+            Network(each.folder, unnormalized=not cslm.normalized, backoff_lm=cslm.backoff)
+            for each in checkpoints
+        )
         request = ScoringRequest(columns, tuple(checkpoints), str(device), **settings)
         self._scorer, self._cache = Scoring(request, engine or Compute(workers=1)), cache
         if cache is None:

@@ -85,7 +85,13 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     scorer = ["--sctype", "BLEU", "--scconfig", "case:true", "--ffile", "features", "--scfile"]
     run_tool(tmp_path, "extractor", *scorer, "scores", "-r", "reference", "-n", "rescored")
     header, *values = (tmp_path / "features").read_text().splitlines()
-    assert header.split()[3:] == ["4", "LM0_0", "RNN0_0", "RNN0Norm_0", "UnknownWords0_0"]
+    assert header.split()[3:] == [
+        "4",
+        "LM0_0",
+        "EncoderDecoder0_0",
+        "EncoderDecoder0Norm_0",
+        "UnknownWords0_0",
+    ]
     first = (tmp_path / "rescored").read_text().split(" ||| ")[2].split(" ")
     # extractor reads float32 and writes six digits.
     assert [float(value) for value in values[0].split()] == pytest.approx(

@@ -17,6 +17,11 @@ VERBS: Mapping[str, str] = {
 # The successor of each option that is gone, by verb and option; of a value, by verb, option and
 # value.
 OPTIONS: Mapping[tuple[str, ...], str] = {
+    ("rescore", "--scores-command"): "use --command",
+    ("score", "--scores-command"): "use --command",
+    ("train", "--preset", "attention-small"): "use rnnsearch-small",
+    ("train", "--preset", "small"): "use encoder-decoder-small",
+    ("tune", "--rescore-scores-command"): "use --rescore-command",
     ("evaluate", "--nbest"): "name the lists with --lists",
     ("select", "--scores"): "use --differences",
     ("generate", "--augment"): "the new phrase pairs gained little",

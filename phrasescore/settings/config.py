@@ -104,8 +104,8 @@ class TrainingConfig:
     # Maximum Euclidean norm of the loss's gradient, which is scaled down if larger; 0: no limit.
     clip_norm: Amount = 1.0
     # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
-    # the factors on a CPU and is autocast on CUDA. auto: bfloat16 for an attention network on a CPU
-    # with AMX, otherwise float32.
+    # the factors on a CPU and is autocast on CUDA. auto: bfloat16 for an rnnsearch on a CPU with
+    # AMX, otherwise float32.
     precision: TrainingPrecision = "float32"
     # Number of held-out pairs, limited to a share of all pairs; 0: no validation.
     validation_pairs: Count = 5000

@@ -32,7 +32,7 @@ class Generating(Settings, heading="Search"):
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
     copy_unknown: bool = switch(
         "Replace each <unk> with the source word that it attends to most; requires a model of the "
-        "kind attention."
+        "kind rnnsearch."
     )
     # For a model of subwords, the number of pieces.
     max_length: int | None = optional(
@@ -44,7 +44,7 @@ class Generating(Settings, heading="Search"):
         "Name of the feature for log p in the lists of --nbest.",
         metavar="NAME",
         heading="Output",
-        shown="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",
+        shown="LSTM0, RNNsearch0, EncoderDecoder0, GrConv0 or Ensemble0",
     )
     sample: int | None = optional(
         "Draw N random translations of each line, and write the distinct ones, best first, as "

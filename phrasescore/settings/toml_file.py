@@ -77,7 +77,7 @@ def _absolute_paths(values: Any) -> Iterator[str]:
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return a message about an unknown name, with a suggestion.
 
-    >>> unknown("kind of network", "lsmt", ["attention", "lstm"])
+    >>> unknown("kind of network", "lsmt", ["rnnsearch", "lstm"])
     "unknown kind of network; did you mean 'lstm'?"
     """
     names = list(dict.fromkeys(known))

@@ -78,7 +78,7 @@ _BOTH = (
     "lm.arpa --general-target general.arpa --lines 2 --processes 1 --target-output out.target "
     "--scores out.scores"
 )
-_EXPLAINED = "--workers 1 --nbest out.nbest 3 --explain out.json --confidence"
+_EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --confidence"
 _TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
 _JOINT = "train joint source references --alignments alignments --threads 1"
 _TRAIN_LISTS = (
@@ -93,7 +93,7 @@ _PLAN = (
 _RAW = "build raw.source raw.target --lm-order 2 --workers 1 -o out"
 # Networks by their folders, and their features; subwords is an lstm.
 _NETWORKS = {
-    "attention": "Attention0",
+    "rnnsearch": "RNNsearch0",
     "grconv": "GrConv0",
     "lstm": "LSTM0",
     "cslm": "CSLM0",
@@ -218,7 +218,7 @@ _TUNING = {
         "new.loop/",
     ),
     "evaluate": Subject(
-        "evaluate references --references source --nbest nbest --format json",
+        "evaluate references --references source --lists nbest --format json",
         "references source nbest",
         finite(),
     ),
@@ -233,7 +233,7 @@ _TRANSLATING = {
     ),
     "translate": Subject(
         f"translate system.toml source --tokenized {_EXPLAINED}",
-        "system.toml system.weights two.ini lm.arpa table source attention cslm f2e general.arpa "
+        "system.toml system.weights two.ini lm.arpa table source rnnsearch cslm f2e general.arpa "
         "reordering",
         all_of(a_line_each(), a_line_each(out="out.json")),
         "out out.nbest out.json",
@@ -246,7 +246,7 @@ _TRANSLATING = {
     ),
     "serve": Subject(
         "serve system.toml --port 0 --workers 1",
-        "system.toml system.weights two.ini cslm attention",
+        "system.toml system.weights two.ini cslm rnnsearch",
         writes="",
         share=0.1,
     ),

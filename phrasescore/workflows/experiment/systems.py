@@ -21,8 +21,11 @@ from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# Other names for kinds of networks.
-_KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
+# Networks in standard rows that need a table of their own, and its keys.
+_OWN_TABLES = {
+    "backward": 'kind = "rnnsearch" and right_to_left = true',
+    "reverse": 'kind = "encoder-decoder" and reverse = true',
+}
 # Features that read a file named in [data].
 FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
 # All features: those above, and the names for --feature.
@@ -135,7 +138,7 @@ class System:
         return frozenset((place, name) for place, names in places.items() for name in names)
 
 
-_RNN, _CSLM = ("rnn",), ("cslm",)
+_RNN, _CSLM = ("encoder-decoder",), ("cslm",)
 # The rows of Cho et al. (2014), table 1, and further rows.
 STANDARD = {
     system.name: system
@@ -146,14 +149,14 @@ STANDARD = {
         System("+CSLM+RNN+WP", (*_RNN, UNKNOWN_WORDS), _CSLM),
         System("+CSLM", (), _CSLM),
         System("+joint", (), ("joint",)),
-        System("+joint+RNNsearch", (), ("joint",), ("attention",)),
+        System("+joint+RNNsearch", (), ("joint",), ("rnnsearch",)),
         System("+CSLM+joint+RNN", _RNN, (*_CSLM, "joint")),
         System("+reverse", (*_RNN, "reverse")),
         System("+LSTM", (), (), ("lstm",)),
-        System("+RNNsearch", (), (), ("attention",)),
-        System("+RNNsearch both ways", (), (), ("attention", "backward")),
+        System("+RNNsearch", (), (), ("rnnsearch",)),
+        System("+RNNsearch both ways", (), (), ("rnnsearch", "backward")),
         System("+Transformer", (), (), ("transformer",)),
-        System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "attention")),
+        System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "rnnsearch")),
     )
 }
 PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
@@ -198,7 +201,7 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if model.backoff_lm and model.unnormalized:
         problem = "needs normalised probabilities: it cannot be combined with unnormalized"
         raise own.error("backoff_lm", problem)
-    return replace(model, kind=named, reverse=model.reverse or name == "reverse")
+    return replace(model, kind=named)
 
 
 def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str]) -> Column:
@@ -231,7 +234,7 @@ def _like_its_start(
     return replace(
         model,
         kind=kind,
-        reverse=start.reverse or start.name == "reverse",
+        reverse=start.reverse,
         right_to_left=start.right_to_left,
         xbleu=xbleu,
     )
@@ -255,8 +258,7 @@ def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
 
 def _kind(name: str) -> str | None:
     """Return the kind of network that a model's name stands for, or None."""
-    kind = _KINDS_BY_NAME.get(name, name)
-    return kind if kind in KINDS else None
+    return name if name in KINDS else None
 
 
 def read_systems(
@@ -337,12 +339,15 @@ def _problems(
                 yield str(error)
                 return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *features]
+                known = [*models, *KINDS, *_FEATURES, *features]
+                if name in _OWN_TABLES:
+                    yield f"expected a table [models.{name}] with {_OWN_TABLES[name]}"
+                    return
                 yield old_names.renamed("model", name, old_names.MODELS) or unknown(
                     f"model or feature {name!r}", name, known
                 )
                 return
-            models[name] = ModelPlan(name, kind, reverse=name == "reverse")
+            models[name] = ModelPlan(name, kind)
         model = models[name]
         if place == "columns" and not model.network.scores_phrases:
             yield f"expected a {_OF_PHRASES}, but {name} is a {model.kind}"

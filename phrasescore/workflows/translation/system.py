@@ -195,7 +195,7 @@ def _columns(whole: TomlTable, file: _SystemFile) -> Iterator[Column]:
     for place, row in enumerate(file.rescore, start=1):
         own = dict(row) if isinstance(row, Mapping) else row
         if isinstance(row, Mapping):  # up to 0.3, some words were other ones
-            own |= {"command": own.pop("scores_command")} if "scores_command" in own else {}
+            own = {old_names.KEYS.get(key, key): value for key, value in own.items()}
             own |= own.pop("text") if isinstance(own.get("text"), Mapping) else {}
         column = read_column(whole.inner(f"rescore {place}", own))
         if isinstance(column, Network):

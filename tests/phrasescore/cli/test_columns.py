@@ -104,7 +104,7 @@ def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
 def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> None:
     one, two = make_models()[1::2]
     line = added(rescore("--lm", "lm", "--model", one, "--lexicon", "lex.f2e", "--model", two))[0]
-    assert list(line) == ["KenLM0", "RNN0", "Lexicon0", "ReverseRNN0"]
+    assert list(line) == ["KenLM0", "EncoderDecoder0", "Lexicon0", "ReverseEncoderDecoder0"]
 
 
 def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() -> None:
@@ -114,7 +114,7 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
     columns = [NamedFeature(side, model=folder) for side in sides for folder in folders]
     options = [word for column in columns for word in column.options()]
     first, second, _, empty = added(rescore(*given, *options))
-    del first["RNN0"], first["ReverseRNN0"]
+    del first["EncoderDecoder0"], first["ReverseEncoderDecoder0"]
     assert list(first) == [
         f"{name}{number}"
         for name in ("UnknownWords", "TargetUnknownWords", "SourceUnknownWords")

@@ -189,7 +189,7 @@ def test_rescore_takes_a_language_model_beside_other_kinds(
     columns = [Network(str(tmp_path / name), normalize=True) for name in ("pairs", "model")]
     result = succeeded(run(*command, *columns[0].options(), *columns[1].options()))
     first, second = features(result.stdout)
-    assert list(first) == ["LM0", "RNN0", "RNN0Norm", "CSLM0", "CSLM0Norm"]
+    assert list(first) == ["LM0", "EncoderDecoder0", "EncoderDecoder0Norm", "CSLM0", "CSLM0Norm"]
     expected = [sum(word_log_probs(model.parameters, 3, ids)) for ids in ([2, 1], [2])]
     assert first["CSLM0"] == pytest.approx(expected[0], abs=1e-5)
     assert second["CSLM0"] == pytest.approx(expected[1], abs=1e-5)

@@ -73,7 +73,9 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     assert "Marian: 300 scores from a=b.gz" in result.stderr
     # The network's values are those without the scores.
     rescore(lists, "--model", model.path, "-o", "alone")
-    assert [each["Net"] for each in found] == [each["RNN0"] for each in features(Path("alone"))]
+    assert [each["Net"] for each in found] == [
+        each["EncoderDecoder0"] for each in features(Path("alone"))
+    ]
 
 
 def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(

@@ -60,12 +60,19 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
     options = [*columns[0], *columns[1], "--feature", "unknown_words"]
     succeeded(rescore(lists, *options, "-o", out))
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
-        names = ["RNN0", "RNN0Norm", "ReverseRNN0", "ReverseRNN0Norm"]
+        names = [
+            "EncoderDecoder0",
+            "EncoderDecoder0Norm",
+            "ReverseEncoderDecoder0",
+            "ReverseEncoderDecoder0Norm",
+        ]
         assert list(found) == ["LM0", *names, "UnknownWords0"]
-        forward, backward = found["RNN0"][0], found["ReverseRNN0"][0]
-        assert found["RNN0Norm"][0] == pytest.approx(forward / (len(words) + 1), rel=2e-6)
+        forward, backward = found["EncoderDecoder0"][0], found["ReverseEncoderDecoder0"][0]
+        assert found["EncoderDecoder0Norm"][0] == pytest.approx(
+            forward / (len(words) + 1), rel=2e-6
+        )
         length = len(lists.sources[number]) + 1
-        assert found["ReverseRNN0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
+        assert found["ReverseEncoderDecoder0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
 
 
 def test_networks_of_each_direction_and_order_have_names_of_their_own(
@@ -84,8 +91,13 @@ def test_networks_of_each_direction_and_order_have_names_of_their_own(
     out = tmp_path / "out"
     options = [option for each in models for option in ("--model", each.path)]
     assert rescore(lists, *options, "-o", out).exit_code == 0
-    names = ["RNN0", "RightToLeftRNN0", "ReverseRightToLeftRNN0", "RightToLeftRNN1"]
-    names += ["ReverseRNN0", "RNN1"]
+    names = [
+        "EncoderDecoder0",
+        "RightToLeftEncoderDecoder0",
+        "ReverseRightToLeftEncoderDecoder0",
+        "RightToLeftEncoderDecoder1",
+    ]
+    names += ["ReverseEncoderDecoder0", "EncoderDecoder1"]
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
         assert list(found) == ["LM0", *names]
         for name, each in zip(names, models, strict=True):
@@ -136,11 +148,11 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
     options = ["--source", source, *column, "--allow-missing", "-o", out]
     succeeded(rescore(None, ODD_LIST, *options))
     lines = out.read_bytes().split(b"\n")
-    restored = [remove_features(line, ["RNN0", "RNN0Norm"]) for line in lines]
+    restored = [remove_features(line, ["EncoderDecoder0", "EncoderDecoder0Norm"]) for line in lines]
     assert b"\n".join(restored) == ODD_LIST.read_bytes()
     # The third line is what Moses writes for an empty one: only </s> is predicted, from nothing.
     expected = model.log_prob((), ())
-    assert parse_features(lines[2])["RNN0"] == pytest.approx((expected,), abs=1e-4)
+    assert parse_features(lines[2])["EncoderDecoder0"] == pytest.approx((expected,), abs=1e-4)
 
 
 def test_pieces_of_the_lists_end_to_end_are_the_bytes_of_one_run(
@@ -183,7 +195,7 @@ def test_what_is_in_the_cache_is_not_scored_again(
         "; 0 scored in 0 decoder steps; unknown words: 0 of 0 read, 0 of 0 predicted"
         in result.stderr
     )
-    assert "; added RNN0\n" in result.stderr
+    assert "; added EncoderDecoder0\n" in result.stderr
     assert f"; {distinct} found in the cache" in result.stderr
     # Another model's scores are others.
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)
@@ -220,7 +232,7 @@ def test_a_column_may_have_a_name_of_its_own(
     ]
     options = [word for column in columns for word in column.options()]
     assert rescore(lists, *options, "-o", out).exit_code == 0
-    assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "RNN0"]
+    assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "EncoderDecoder0"]
 
 
 @pytest.mark.parametrize(
@@ -253,7 +265,7 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     result = rescore(None, first, *options)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {first}:1: already has the feature RNN0; name the new one differently, "
+        f"Error: {first}:1: already has the feature EncoderDecoder0; name the new one differently, "
         "or replace the old values with --replace\n"
     )
     assert not again.exists()

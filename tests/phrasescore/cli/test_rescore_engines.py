@@ -181,7 +181,7 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
     part = Path(f"{out}.part").read_bytes()
     result = rescore(lists, *options[4:], *options[:4], "-o", out, "--resume")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "was started with another value for feature 1 (RNN0 " in result.stderr
+    assert "was started with another value for feature 1 (EncoderDecoder0 " in result.stderr
     source = Path(lists.source).read_text()
     for path, text in ((lists.path, " ||| LM0= -3 "), (lists.source, source.split("\n")[0])):
         old = Path(path).read_text()

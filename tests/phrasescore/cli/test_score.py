@@ -145,7 +145,7 @@ def test_the_function_returns_counts_and_refuses_what_is_there(
     columns.append(phrasescore.NamedFeature("target_length"))
     seen: list[Progress] = []
     done = phrasescore.score("source", "target", columns, "out", progress=seen.append)
-    assert (done.features, done.pairs) == (("RNN0", "TargetLength0"), LINES)
+    assert (done.features, done.pairs) == (("EncoderDecoder0", "TargetLength0"), LINES)
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("score", LINES, True)
     assert done.networks is not None
     assert done.networks.scored > 0

@@ -143,11 +143,11 @@ def test_scores_of_a_network_join_each_round(
     )
     assert len(rounds(result)) == 2
     assert loaded == [str(model.path)]
-    assert "RNN0" in load_weights("out").lists
-    assert "RNN0" not in load_weights("out").search
+    assert "EncoderDecoder0" in load_weights("out").lists
+    assert "EncoderDecoder0" not in load_weights("out").search
     assert load_weights("out").search.keys() == folder.state()["rounds"][1]["weights"][0].keys()
-    assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
-    assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
+    assert "EncoderDecoder0" not in (folder.path / "work" / "moses.ini").read_text()
+    assert "EncoderDecoder0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
 
 
@@ -231,7 +231,10 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     result = succeeded(folder.run(*rescore, "--device", "cpu", "--translations", "translations"))
     best = rounds(result).index(max(rounds(result))) + 1
     # The commands are those that are named, with the list of the best round.
-    assert "the decoder does not know RNN0, RNN1: there are two sets" in result.stderr
+    assert (
+        "the decoder does not know EncoderDecoder0, EncoderDecoder1: there are two sets"
+        in result.stderr
+    )
     places = {"test.nbest": f"work/run{best}.nbest", "TEST": "source"}
     for command in suggested_commands(result):
         arguments = [places.get(word, word) for word in shlex.split(command)[1:]]

@@ -35,12 +35,12 @@ MODELS = """
 stack = 5
 [tuning]
 replicas = 1
-[models.rnn]
+[models.encoder-decoder]
 minutes = 2.5
 seed = 4
 set.training.batch_size = 8
 [models.turned]
-kind = "attention"
+kind = "rnnsearch"
 right_to_left = true
 [models.cslm]
 unnormalized = true

@@ -14,7 +14,10 @@ from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 
-ROW = "{name = '+mine', columns = ['rnn'], rescore = ['rnn', 'qe', 'lexicon', 'length_ratio']}"
+ROW = (
+    "{name = '+mine', columns = ['encoder-decoder'], "
+    "rescore = ['encoder-decoder', 'qe', 'lexicon', 'length_ratio']}"
+)
 SYSTEMS = f"systems = ['Baseline', '+RNN', {ROW}]\n"
 FEATURES = "[features.qe]\ncommand = 'sh qe.sh --model lex.f2e'\n"
 
@@ -203,6 +206,6 @@ def test_systems_translate_where_they_were_moved_to(
         command = ["translate", own / "system.toml", there / "test.s", "--workers", "1"]
         succeeded(run(*command, "-o", again))
         assert again.read_bytes() == (own / "test.out").read_bytes()
-    ini = there / "out" / "tables" / "rnn" / "moses.ini"
+    ini = there / "out" / "tables" / "encoder-decoder" / "moses.ini"
     succeeded(run("decode", there / "test.s", "--config", ini, "--processes", "1", "-o", again))
     assert len(again.read_text().splitlines()) == len((there / "test.s").read_text().splitlines())

@@ -13,8 +13,8 @@ from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, exp
 
 SMALL = CONFIG.replace("processes = 2", "processes = 2\nthreads = 1") + "[tuning]\nreplicas = 1\n"
 STEPS = (
-    *("tune_Baseline_seed_1", "decode_news_Baseline_seed_1", "train_rnn"),
-    *("annotate_rnn", "tune__RNN_seed_1", "decode_news__RNN_seed_1"),
+    *("tune_Baseline_seed_1", "decode_news_Baseline_seed_1", "train_encoder_decoder"),
+    *("annotate_encoder_decoder", "tune__RNN_seed_1", "decode_news__RNN_seed_1"),
 )
 
 
@@ -50,13 +50,13 @@ def test_a_step_whose_outputs_were_deleted_goes_on(small: Path) -> None:
         "    sys.exit(9)\n"
         "output.mkdir()\n"
     )
-    with pytest.raises(PhrasescoreError, match="train rnn ended with exit code 9"):
-        run_step("x.toml", "out", "train_rnn")
-    shutil.rmtree(small / "out" / "models" / "rnn", ignore_errors=True)
-    run_step("x.toml", "out", "train_rnn")
+    with pytest.raises(PhrasescoreError, match="train encoder-decoder ended with exit code 9"):
+        run_step("x.toml", "out", "train_encoder_decoder")
+    shutil.rmtree(small / "out" / "models" / "encoder-decoder", ignore_errors=True)
+    run_step("x.toml", "out", "train_encoder_decoder")
     assert (small / "out" / "models" / "calls").read_text().split()[-1] == "--resume"
-    (small / "out" / "models" / "rnn" / ".timestamp").touch()
-    run_step("x.toml", "out", "train_rnn")
+    (small / "out" / "models" / "encoder-decoder" / ".timestamp").touch()
+    run_step("x.toml", "out", "train_encoder_decoder")
     assert len((small / "out" / "models" / "calls").read_text().split()) == 2
 
 
@@ -64,8 +64,10 @@ def test_the_table_refuses_steps_of_other_settings(small: Path) -> None:
     for step in STEPS:
         run_step("x.toml", "out", step)
     text = (small / "x.toml").read_text()
-    (small / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
-    with pytest.raises(PhrasescoreError, match=r"^train rnn: its outputs are not from these"):
+    (small / "x.toml").write_text(f"{text}[models.encoder-decoder]\nminutes = 2\n")
+    with pytest.raises(
+        PhrasescoreError, match=r"^train encoder-decoder: its outputs are not from these"
+    ):
         run_step("x.toml", "out", "table")
     assert not (small / "out" / "table.txt").exists()
 
@@ -76,7 +78,7 @@ def test_wrong_input_is_refused(small: Path) -> None:
     (small / "theirs").mkdir()
     (small / "theirs" / "models").touch()
     with pytest.raises(PhrasescoreError, match="folder of an experiment's single steps, found oth"):
-        run_step("x.toml", "theirs", "train_rnn")
+        run_step("x.toml", "theirs", "train_encoder_decoder")
     assert not (small / "out").exists()
 
 
