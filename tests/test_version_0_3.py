@@ -141,9 +141,9 @@ def test_a_finished_experiment_is_reported_and_not_continued(folder: Path) -> No
     page = (folder / "page" / "index.html").read_text(encoding="utf-8")
     assert "47.89" in page
     text = Path("experiment.toml").read_text(encoding="utf-8")
-    (folder / "new.toml").write_text(_in_new_words(text), encoding="utf-8")
+    Path("new.toml").write_text(_in_new_words(text), encoding="utf-8")
     check_refusal(
-        run("experiment", folder / "new.toml", "-o", "out"),
+        run("experiment", "new.toml", "-o", "out"),
         "out/steps.json: expected the state of a run of this version: Object missing required "
         "field `digests`; a run of 0.3 cannot go on: name another folder\n",
     )
