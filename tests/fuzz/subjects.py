@@ -76,7 +76,7 @@ _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
     "lm.arpa --general-target general.arpa --lines 2 --processes 1 --target-output out.target "
-    "--scores out.scores"
+    "--differences out.scores"
 )
 _EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --confidence"
 _TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
@@ -303,9 +303,8 @@ _BUILDING = {
     ),
     "show": Subject("show joint --format json", "joint", writes=""),
     "report": Subject(
-        "report nbest --source source --references references --tuning-report report.json "
-        "--experiment made.experiment --only results --only tuning --only steps -o out",
-        "nbest references report.json made.experiment",
+        "report --experiment made.experiment --only results --only tuning --only steps -o out",
+        "made.experiment",
         writes="out/",
     ),
     "export": Subject(
