@@ -7,20 +7,6 @@ from phrasescore.settings.declaration import Settings, option, optional, switch
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedForwardScoring(Settings, heading="Networks and features"):
-    """Settings for models of the kinds cslm and joint in a search."""
-
-    backoff_lm: StrPath | None = optional(
-        "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
-        "shortlist, which are otherwise <unk>."
-    )
-    unnormalized: bool = switch(
-        "Omit log Z from the scores of cslm and joint models, which must have been trained with "
-        "self_normalization."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class TextScoring(Settings, heading="Networks and features"):
     """Settings of `score`, which scores parallel text."""
 
