@@ -152,12 +152,15 @@ _SCORING = {
         scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0"),
     ),
     "rescore generator": Subject(
-        f"rescore short.nbest --source short.source {_HERE} --ctranslate2 gpt --prompt {{source}}=",
+        f"rescore short.nbest --source short.source {_HERE} "
+        "--column ctranslate2='gpt',prompt='{source}='",
         _GPT,
         scored_lists("CT20", nbest="short.nbest"),
     ),
     "rescore CTranslate2": Subject(
-        f"{_RESCORE} --ctranslate2 marian --target-language fr", _MARIAN, scored_lists("CT20")
+        f"{_RESCORE} --column ctranslate2='marian',target_language='fr'",
+        _MARIAN,
+        scored_lists("CT20"),
     ),
     "rescore program": Subject(
         f"{_RESCORE} --command ./program.sh", "answers", scored_lists("Program0"), share=0.5
