@@ -94,14 +94,14 @@ def test_a_row_has_the_median_and_the_range() -> None:
     assert Row("size", [4.0], digits=0).text().endswith(" 4")
 
 
-OLDER = Spelling("old-file", {"rnnsearch": "rnnsearch", r"Net(\d)": r"N\1"}, {r"\bN(?=\d)": "Net"})
+OLDER = Spelling("old-file", {"rnnsearch": "attention", r"Net(\d)": r"N\1"}, {r"\bN(?=\d)": "Net"})
 
 
 @pytest.mark.parametrize(
     ("today", "older"),
     [
-        ("train rnnsearch a -o b", "train rnnsearch a -o b"),
-        ("[models.rnnsearch]", "[models.rnnsearch]"),
+        ("train rnnsearch a -o b", "train attention a -o b"),
+        ("[models.rnnsearch]", "[models.attention]"),
         ("--average Net0", "--average N0"),
         ("rnnsearch-small out/rnnsearch myrnnsearch", "rnnsearch-small out/rnnsearch myrnnsearch"),
     ],
@@ -123,10 +123,10 @@ def test_a_checkout_has_the_words_of_its_version(
 def test_outputs_of_an_older_version_have_the_names_of_today() -> None:
     outputs = same_bytes.SPELLINGS["0.3"].outputs
     older = Spelling("", {}, outputs)
-    line = b"0 ||| le RNN ||| LM0= -1 EncoderDecoder0= -2 RNNsearch0= -3 CSLM+RNN ||| -6"
+    line = b"0 ||| le RNN ||| LM0= -1 RNN0= -2 Attention0= -3 CSLM+RNN ||| -6"
     today = b"0 ||| le RNN ||| LM0= -1 EncoderDecoder0= -2 RNNsearch0= -3 CSLM+RNN ||| -6"
     assert modernize(line, older) == today
-    assert modernize(b'kind = "rnnsearch"', older) == b'kind = "rnnsearch"'
+    assert modernize(b'kind = "attention"', older) == b'kind = "rnnsearch"'
     assert modernize(b"experiment/models/rnn/x", older) == b"experiment/models/encoder-decoder/x"
 
 

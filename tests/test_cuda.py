@@ -15,7 +15,8 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.features import BLOCK_SIZE, neural
+from phrasescore.features import neural
+from phrasescore.features.feature import BLOCK_SIZE
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint

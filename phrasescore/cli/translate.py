@@ -6,13 +6,12 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
-from phrasescore.cli.options import FILE_NAME, heading, names_of, take
+from phrasescore.cli.options import FILE_NAME, heading, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating, Segmenting
-from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
@@ -75,7 +74,6 @@ def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
 )
 @options.of(
     SearchSettings,
-    without=names_of(FeedForwardScoring),
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
     models={"type": FILE_NAME},
 )
@@ -87,7 +85,6 @@ def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
     metavar="NAME=VALUE",
     callback=options.numbers_by_name("NAME=VALUE, each name once", above=float("-inf")),
 )
-@options.of(FeedForwardScoring)
 @heading("Output")
 @_nbest
 @options.flag("--distinct", "For --nbest: write only distinct translations.")

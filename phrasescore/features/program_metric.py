@@ -42,10 +42,10 @@ def score_with_program(
     scores: list[float] = []
     with Meter(name, "sentences", progress, total=len(rows)) as meter, program.computing():
         for start in range(0, len(rows), _ROWS):
-            answers, _ = program.ask(rows[start : start + _ROWS])
+            answers = program.ask(rows[start : start + _ROWS])
             scores += answers
             meter.update(len(answers))
-    version = hashlib.sha256(program.fingerprints[0].encode()).hexdigest()[:8]
+    version = hashlib.sha256(program.rows[0].fingerprint.encode()).hexdigest()[:8]
     known = dict(zip(rows, scores, strict=True))
     references = len(comparison.references)
     return MeanMetric(name, known, comparison.rows, references, f"program {version}")

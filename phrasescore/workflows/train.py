@@ -14,7 +14,7 @@ from phrasescore.arguments import StrPath, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features import network_name
+from phrasescore.features.model import network_name
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path

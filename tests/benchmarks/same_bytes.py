@@ -51,6 +51,10 @@ SPELLINGS = {
             r"RNNsearch(\d+)": r"Attention\1",
             r"EncoderDecoder(\d+)": r"RNN\1",
             r"\[models\.encoder-decoder\]": "[models.rnn]",
+            # Columns with options were options of the verb.
+            r"""--column 'feature = "(\w+)", model = "ed"'""": r"--feature \1@1",
+            r"""--column 'model = "(\w+)", normalize = true'""": r"--model \1 --normalize",
+            r"""--column 'model = "(\w+)", backoff_lm = "(\S+)"'""": r"--model \1 --backoff-lm \2",
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
             r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
             "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
@@ -121,18 +125,20 @@ COMMANDS = {
     "train joint": "train joint train.en train.fr --alignments {x}/train.align.gz -o joint "
     + TRAIN,
     "train transformer": "train transformer train.en train.fr -o transformer " + TRAIN,
-    "annotate": "annotate {x}/phrase-table.gz --model ed --model back --feature unknown_words@1 "
-    "--feature punctuation_mismatch -o annotated.gz --moses-ini {x}/moses.ini "
-    "--moses-ini-out annotated.ini",
+    "annotate": "annotate {x}/phrase-table.gz --model ed --model back --column 'feature = "
+    '"unknown_words", model = "ed"\' --feature punctuation_mismatch -o annotated.gz '
+    "--moses-ini {x}/moses.ini --moses-ini-out annotated.ini",
     "annotate bfloat16": "annotate {x}/phrase-table.gz --model ed --precision bfloat16 -o bf16.gz",
     "annotate int8": "annotate {x}/phrase-table.gz --model ed --precision int8 -o int8.gz",
     "rescore": f"rescore {LISTS}--model ed --model search --model lstm --model grconv "
     "--model cslm --model transformer --lm {x}/lm.fr.arpa.gz --feature length_ratio "
-    "--feature unknown_words --normalize -o dev.rescored.gz",
+    "--feature unknown_words -o dev.rescored.gz",
+    "rescore normalized": f"rescore {LISTS}--column 'model = \"lstm\", normalize = true' "
+    "-o normalized.gz",
     "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble "
     "--word-scores words.gz -o ensemble.gz",
-    "rescore cslm": f"rescore {LISTS}--model cslm --backoff-lm {{x}}/lm.fr.arpa.gz "
-    "--cache scores.db -o backoff.gz",
+    "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
+    '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average RNNsearch0 -o average.fr",
     "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "

@@ -321,7 +321,7 @@ truecase_source = "truecaser"
 command = "./program.sh"
 [features.gpt]
 ctranslate2 = "gpt"
-text = { prompt = "{source}=" }
+prompt = "{source}="
 """
 
 _PARAMETERS = {"text": "the {} is", "align": True, "nbest": 2, "add-score-breakdown": True}

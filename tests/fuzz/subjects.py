@@ -76,7 +76,7 @@ _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
     "lm.arpa --general-target general.arpa --lines 2 --processes 1 --target-output out.target "
-    "--scores out.scores"
+    "--differences out.scores"
 )
 _EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --confidence"
 _TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
@@ -152,12 +152,15 @@ _SCORING = {
         scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0"),
     ),
     "rescore generator": Subject(
-        f"rescore short.nbest --source short.source {_HERE} --ctranslate2 gpt --prompt {{source}}=",
+        f"rescore short.nbest --source short.source {_HERE} "
+        "--column ctranslate2='gpt',prompt='{source}='",
         _GPT,
         scored_lists("CT20", nbest="short.nbest"),
     ),
     "rescore CTranslate2": Subject(
-        f"{_RESCORE} --ctranslate2 marian --target-language fr", _MARIAN, scored_lists("CT20")
+        f"{_RESCORE} --column ctranslate2='marian',target_language='fr'",
+        _MARIAN,
+        scored_lists("CT20"),
     ),
     "rescore program": Subject(
         f"{_RESCORE} --command ./program.sh", "answers", scored_lists("Program0"), share=0.5
@@ -300,9 +303,8 @@ _BUILDING = {
     ),
     "show": Subject("show joint --format json", "joint", writes=""),
     "report": Subject(
-        "report nbest --source source --references references --tuning-report report.json "
-        "--experiment made.experiment --only results --only tuning --only steps -o out",
-        "nbest references report.json made.experiment",
+        "report --experiment made.experiment --only results --only tuning --only steps -o out",
+        "made.experiment",
         writes="out/",
     ),
     "export": Subject(

@@ -9,21 +9,15 @@ import msgspec
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features import (
-    FEATURE_NAMES,
-    NOT_OF_PHRASES,
-    OF_SHORTLISTS,
-    ColumnKind,
-    ColumnSpec,
-    check_columns,
-)
+from phrasescore.features.columns import Column, read_column
+from phrasescore.features.foreign import CTranslate2Model
+from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, NamedFeature
 from phrasescore.features.packages import find_class
-from phrasescore.foreign import ForeignText
+from phrasescore.features.program import Command
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
-from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
@@ -33,9 +27,9 @@ _OWN_TABLES = {
     "reverse": 'kind = "encoder-decoder" and reverse = true',
 }
 # Features that read a file named in [data].
-FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
+FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
 # All features: those above, and the names for --feature.
-_FEATURES = (*FILE_FEATURES, *FEATURE_NAMES)
+_FEATURES = (*FILE_FEATURES, *sorted(FEATURES))
 # The kinds of networks for tables, the search and so on, as text for messages.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
@@ -113,17 +107,6 @@ class ModelPlan:
             for table, values in self.set.items()
             for key, value in values.items()
         )
-
-
-@dataclass(frozen=True)
-class FeaturePlan:
-    """A feature of n-best lists: a program, or a model converted for CTranslate2."""
-
-    name: str
-    command: str | None = None
-    ctranslate2: Path | None = None
-    # How a CTranslate2 model reads Moses' words.
-    text: ForeignText = field(default_factory=ForeignText)
 
 
 @dataclass(frozen=True)
@@ -221,16 +204,14 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     return replace(model, kind=named)
 
 
-def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) -> ColumnSpec:
-    """Return a feature as a column, after checking it; ``others`` are names in use."""
-    if plan.name in (*_FEATURES, *others):
-        raise table.error(plan.name, "is another model's or feature's name: choose another name")
-    if (plan.command is None) == (plan.ctranslate2 is None):
-        raise table.error(plan.name, "expected either command or ctranslate2")
-    column = ColumnSpec("command", plan.command or "")
-    if plan.ctranslate2 is not None:
-        column = ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=plan.text)
-    return resolved_column(column, table, plan.name)
+def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str]) -> Column:
+    """Return a feature of n-best lists; ``others`` are names in use."""
+    if name in (*_FEATURES, *others):
+        raise table.error(name, "is another model's or feature's name: choose another name")
+    column = read_column(table.inner(f"features.{name}", value))
+    if not isinstance(column, Command | CTranslate2Model):
+        raise table.error(name, "expected either command or ctranslate2")
+    return column
 
 
 def _like_its_start(
@@ -285,7 +266,7 @@ def read_systems(
     value: Any,
     models: dict[str, ModelPlan],
     files: dict[str, Path],
-    features: dict[str, ColumnSpec],
+    features: dict[str, Column],
 ) -> tuple[System, ...]:
     """Return the rows; networks missing from [models] are added with default settings."""
     if not isinstance(value, list | tuple) or not value:
@@ -338,7 +319,7 @@ def _problems(
     system: System,
     models: dict[str, ModelPlan],
     files: dict[str, Path],
-    features: dict[str, ColumnSpec],
+    features: dict[str, Column],
 ) -> Iterator[str]:
     """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
@@ -351,8 +332,8 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             try:
-                if kind is None and place != "search" and find_class(name):
-                    check_columns([ColumnSpec("feature", name)], of_phrases=place == "columns")
+                if kind is None and place != "search" and find_class(name) is not None:
+                    NamedFeature(name).check((), of_phrases=place == "columns")
                     continue
             except PhrasescoreError as error:
                 yield str(error)
@@ -379,11 +360,6 @@ def _problems(
         yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
     if len({plan.unnormalized for plan in plans if plan.network.is_feed_forward}) > 1:
         yield f"expected models of kind {_SEARCHING} with the same unnormalized"
-    texts = [
-        text for name in system.rescore if name in features and (text := features[name].foreign)
-    ]
-    if any(text != texts[0] for text in texts):
-        yield "expected CTranslate2 models with the same settings in text"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:
             if name in FILE_FEATURES and name not in files:

@@ -6,6 +6,7 @@ import pytest
 from click.testing import Result
 
 from moses_integration.nbest import NbestList, read_nbest
+from phrasescore.features.model import Network
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
@@ -80,8 +81,10 @@ def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: l
         )
     )
     assert ("trained without self_normalization" in result.stderr) == (len(option) == 1)
-    command = ["rescore", "nbest", "--source", "source", "--model", "model", "--device", "cpu"]
-    succeeded(run(*command, *option, "--name", "After", "-o", "rescored"))
+    backoff = option[1] if len(option) == 2 else None
+    column = Network("model", backoff_lm=backoff, unnormalized=backoff is None, name="After")
+    command = ["rescore", "nbest", "--source", "source", *column.options(), "--device", "cpu"]
+    succeeded(run(*command, "-o", "rescored"))
     decode("--nbest", "usual", "--nbest-size", "1", "-o", "out")
     for found, usual in zip(read("rescored"), read("usual"), strict=True):
         for place in range(len(found.hypotheses)):

@@ -126,9 +126,9 @@ def test_neither_buffers_nor_processes_change_a_byte(
     make: Callable[[], LogProb], kind: str, name: str, other: list[str]
 ) -> None:
     make()
-    options = ["--feature-weight", f"{name}=0.5", "-o", "out", "--alignment", "--nbest"]
-    decode(kind, *options, "one", "20")
-    succeeded(decode(kind, *options, "two", "20", *other))
+    options = ["--feature-weight", f"{name}=0.5", "-o", "out", "--alignment", "--nbest-size", "20"]
+    decode(kind, *options, "--nbest", "one")
+    succeeded(decode(kind, *options, "--nbest", "two", *other))
     assert Path("one").read_bytes() == Path("two").read_bytes()
 
 

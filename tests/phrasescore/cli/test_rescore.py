@@ -8,6 +8,8 @@ import pytest
 
 from moses_integration.nbest_lines import parse_features, remove_features
 from phrasescore.cli.scoring import rescore as command
+from phrasescore.features.model import Network
+from phrasescore.features.named import NamedFeature
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
@@ -54,8 +56,9 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
     tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
 ) -> None:
     out = tmp_path / "out"
-    options = ["--model", model.path, "--model", reverse.path, "--feature", "unknown_words"]
-    succeeded(rescore(lists, *options, "--normalize", "-o", out))
+    columns = [Network(str(each.path), normalize=True).options() for each in (model, reverse)]
+    options = [*columns[0], *columns[1], "--feature", "unknown_words"]
+    succeeded(rescore(lists, *options, "-o", out))
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
         names = [
             "EncoderDecoder0",
@@ -122,7 +125,9 @@ def test_word_scores_name_each_predicted_word_in_the_order_of_the_lines(
     tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
 ) -> None:
     words = tmp_path / "words.gz"
-    options = ["--model", model.path, "--model", reverse.path, "--word-scores", words]
+    # Another column before the networks has no words.
+    options = ["--feature", "target_length", "--model", model.path, "--model", reverse.path]
+    options += ["--word-scores", words]
     assert rescore(lists, *options, "-o", tmp_path / "out").exit_code == 0
     lines = gzip.decompress(words.read_bytes()).decode().split("\n")[:-1]
     for line, (number, hypothesis) in zip(lines, lists.hypotheses, strict=True):
@@ -139,8 +144,9 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
 ) -> None:
     out, source = tmp_path / "out", tmp_path / "source"
     source.write_text("the house\n\nx\nrare words\n" + "!\n" * 8)
-    options = ["--source", source, "--model", model.path, "--allow-missing", "-o", out]
-    succeeded(rescore(None, ODD_LIST, *options, "--normalize"))
+    column = Network(str(model.path), normalize=True).options()
+    options = ["--source", source, *column, "--allow-missing", "-o", out]
+    succeeded(rescore(None, ODD_LIST, *options))
     lines = out.read_bytes().split(b"\n")
     restored = [remove_features(line, ["EncoderDecoder0", "EncoderDecoder0Norm"]) for line in lines]
     assert b"\n".join(restored) == ODD_LIST.read_bytes()
@@ -215,11 +221,24 @@ def test_the_default_size_is_the_cache_s_own() -> None:
 # Names
 
 
+def test_a_column_may_have_a_name_of_its_own(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    out = tmp_path / "out"
+    columns = [
+        NamedFeature("unknown_words", name="A0"),
+        Network(str(model.path), name="B", normalize=True),
+        Network(str(model.path)),
+    ]
+    options = [word for column in columns for word in column.options()]
+    assert rescore(lists, *options, "-o", out).exit_code == 0
+    assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "EncoderDecoder0"]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["A"], "--name: expected one for each of 2 columns, got 1"),
-        (["A", "B", "C"], "--name: expected one for each of 2 columns, got 3"),
+        (["A", "B C"], "feature name B C: expected a letter, then letters and digits"),
         (["A", "A"], "feature name A: two new features have this name"),
         (["A", "ANorm"], "feature name ANorm: two new features have this name"),
         (["A", "B_1"], "feature name B_1: expected a letter, then letters and digits"),
@@ -230,9 +249,9 @@ def test_the_default_size_is_the_cache_s_own() -> None:
 def test_names_that_moses_would_misread_are_refused(
     tmp_path: Path, lists: Lists, model: RandomModel, names: list[str], message: str
 ) -> None:
-    options = [word for name in names for word in ("--name", name)]
-    models = ["--model", model.path, "--model", model.path, "--normalize"]
-    check_refusal(rescore(lists, *models, *options, "-o", tmp_path / "out"), message, 2)
+    columns = [Network(str(model.path), name=name, normalize=True) for name in names]
+    options = [word for column in columns for word in column.options()]
+    check_refusal(rescore(lists, *options, "-o", tmp_path / "out"), message, 2)
 
 
 def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
@@ -246,8 +265,7 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     result = rescore(None, first, *options)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {first}:1: already has the feature EncoderDecoder0; name the new one differently "
-        "with --name, "
+        f"Error: {first}:1: already has the feature EncoderDecoder0; name the new one differently, "
         "or replace the old values with --replace\n"
     )
     assert not again.exists()

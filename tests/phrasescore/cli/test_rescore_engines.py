@@ -13,7 +13,8 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores
+from phrasescore.features.feature import BlockScores
+from phrasescore.features.model import Network
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import PhraseBlock
@@ -56,8 +57,9 @@ def options(tmp_path: Path) -> list[str]:
     found = []
     for seed in (0, 1):
         model = RandomModel(tmp_path / f"model{seed}", SOURCE_WORDS, TARGET_WORDS, seed=seed)
-        found += ["--model", str(model.path), "--feature", "target_length"]
-    return [*found[:-2], "--ensemble", "--normalize"]
+        column = Network(str(model.path), normalize=True).options()
+        found += [*column, "--feature", "target_length"]
+    return [*found[:-2], "--ensemble"]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError
+from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.translation.system import read_system
 from phrasescore.workflows.translation.text import TextConverter
@@ -111,7 +112,7 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
     weights = WEIGHTS.replace("RNNsearch0", "Program0").replace("UnknownWords0", "CT20")
     (folder / "weights").write_text(weights)
     succeeded(run("translate", "system.toml", "source", "--workers", "1", "-o", "out"))
-    columns = ("--command", command, "--ctranslate2", "gpt", "--prompt", "{source}=")
+    columns = ("--command", command, *CTranslate2Model("gpt", prompt="{source}=").options())
     assert (folder / "out").read_bytes() == three_commands(columns=columns)
     for old, new, problem in (
         ("program.py", "no.py", "ended with exit code 2"),
@@ -121,7 +122,7 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
             "system.toml: [rescore 1] command: there is no program 'no-program'",
         ),
         ("ctranslate2 = 'gpt'", "ctranslate2 = 'no'", "no: "),
-        ("ctranslate2 = 'gpt'", "feature = 'target_length'", "text: requires ctranslate2"),
+        ("ctranslate2 = 'gpt'", "feature = 'target_length'", "unknown key 'prompt'"),
         ("text.prompt", "text.promt", "did you mean 'prompt'?"),
     ):
         (folder / "system.toml").write_text(own.replace(old, new))
@@ -418,7 +419,11 @@ def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: st
         ("stack = 30", "stack = -1", "[search] stack: expected at least 0, got -1"),
         ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1"),
         ("[[rescore]]\nmodel", "[[rescores]]\nmodel", "unknown key 'rescores'"),
-        ('feature = "unknown_words"', "", "expected one of model, feature, lm"),
+        (
+            'feature = "unknown_words"',
+            "",
+            "expected one of model, ctranslate2, command, feature, lm",
+        ),
         ('feature = "unknown_words"', 'lm = "none.arpa"', "none.arpa: "),
         (
             'feature = "unknown_words"',

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError, PhrasescoreError
+from phrasescore.features.program import Command
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.records import Weights
 from phrasescore.settings import old_names
@@ -187,4 +188,4 @@ def test_the_old_key_of_a_program_is_read(tmp_path: Path) -> None:
     for key in ("scores_command", "command"):
         path.write_text(f'moses_ini = "moses.ini"\nrescore = [{{ {key} = "cat" }}]\n')
         (column,) = read_system(path).columns
-        assert (column.kind, column.value) == ("command", "cat")
+        assert column == Command("cat")

@@ -88,7 +88,7 @@ def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
     search = phrasescore.SearchSettings(
         features=["cslm"], models=["cslm"], stack_size=30, processes=1
     )
-    columns: list[Any] = ["rnnsearch", phrasescore.ColumnSpec("feature", "unknown_words")]
+    columns: list[Any] = ["rnnsearch", phrasescore.NamedFeature("unknown_words")]
     one = phrasescore.Compute(device="cpu", threads=1)
     request: Any = ("lists", 9, True)
     phrasescore.decode(
@@ -102,7 +102,7 @@ def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
     )
     found = list(decoder.translate(SENTENCES, nbest=9))
     assert [each.text for each in found] == expected
-    assert repr(decoder).endswith(" LM0, CSLM0, attention, unknown_words")
+    assert repr(decoder).endswith(" LM0, CSLM0, rnnsearch, unknown_words")
     # The same in memory, step by step.
     lists = phrasescore.read_lists("lists")
     lists = phrasescore.rescore_lists(lists, SENTENCES, columns, compute=one)

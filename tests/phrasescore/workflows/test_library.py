@@ -51,7 +51,7 @@ REFUSED: dict[str, dict[str, object]] = {
     | {"top": -1, "seed": -1, "temperature": 0.0},
     "perplexity": {"texts": "text"},
     "rerank": {"average": "LM0", "num_sentences": 0},
-    "rescore": {"columns": "model", "names": "EncoderDecoder0", "cache_size": 0},
+    "rescore": {"columns": "model", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
     | {"beam": 0, "candidates": 0, "seed": -1},

@@ -45,7 +45,7 @@ def test_lists_are_read_as_hypotheses_by_sentence() -> None:
 
 @pytest.mark.parametrize("model", ["rnnsearch", "joint"])
 def test_features_are_added_as_in_files(model: str) -> None:
-    columns: list[Any] = [model, phrasescore.ColumnSpec("feature", "target_length")]
+    columns: list[Any] = [model, phrasescore.NamedFeature("target_length")]
     phrasescore.rescore("lists", "source", columns, "rescored", compute=ONE)
     lists = phrasescore.read_lists("lists")
     found = phrasescore.rescore_lists(lists, SOURCES, columns, compute=ONE)
@@ -112,7 +112,7 @@ def test_wrong_lists_are_named(lists: Any, error: type[Exception], message: str)
 
 def test_what_makes_no_sense_in_memory_is_refused() -> None:
     lists = phrasescore.read_lists("lists")
-    scores = phrasescore.ColumnSpec("scores", "numbers", name="N0")
+    scores = phrasescore.GivenScores("numbers", name="N0")
     with pytest.raises(ArgumentError, match="columns of the kind scores are only for files"):
         phrasescore.rescore_lists(lists, SOURCES, [scores])
     with pytest.raises(ArgumentError, match="expected either --weights or --average"):

@@ -10,11 +10,11 @@ import pytest
 import phrasescore
 from moses_integration.nbest_lines import format_value
 from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.features.request import ScoringRequest
 from phrasescore.models.checkpoint import CurvePoint, save_checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.scoring.columns import FeatureLoader
 from tests import reference_grconv, reference_lstm, reference_rnnsearch
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -79,13 +79,13 @@ def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_tu
 def test_strings_and_lists_score_as_tuples_of_words_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, usual = [], FeatureLoader.load
+    loaded, usual = [], ScoringRequest.load
 
-    def load(loader: FeatureLoader) -> Any:
+    def load(loader: ScoringRequest) -> Any:
         loaded.append(loader)
         return usual(loader)
 
-    monkeypatch.setattr(FeatureLoader, "load", load)
+    monkeypatch.setattr(ScoringRequest, "load", load)
     random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"])
     model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
     expected = random.log_prob(("la", "maison"), ("the", "house"))

@@ -108,7 +108,7 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
             "--resume can only be used with --decode",
         ),
         ("nbest --nbest-size 5 --working-dir x", "--working-dir, --nbest-size can only be"),
-        ("nbest --references reference", "--references is gone: it is --references"),
+        ("nbest --refs reference", "--refs is gone: it is --references"),
         ("nbest --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'bl"),
         ("nbest --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
         ("--decoder moses --references reference", "--decoder requires --source"),

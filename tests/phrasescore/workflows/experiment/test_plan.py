@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.features.model import Network
 from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import read_experiment
@@ -70,7 +71,7 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     (folder / "moses").write_text("")
     plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
     commands = {step.name: shown(step.words) for step in plan.steps}
-    assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
+    assert f"--rescore-model {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
     moses = (
         f"phrasescore tune --decoder '{folder}/moses -threads 2' --config {folder}/out/moses.ini"
@@ -208,7 +209,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
     model = folder / "out" / "models" / "lstm"
     assert (
-        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
+        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore-model {model} "
         "--rescore-feature length_ratio --translations"
     ) in shown(tune.words)
     assert (f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o") in shown(
@@ -235,18 +236,22 @@ def test_options_of_language_models_reach_all_commands_that_score_with_them(
 ) -> None:
     (folder / "moses").write_text("")
     engine = f'decoder = "{decoder}"\nmoses_bin = "."\n[tuning]\nreplicas = 1\n'
-    for setting, option in (
-        ("unnormalized = true", "--unnormalized"),
-        ('backoff_lm = "lm.arpa"', f"--backoff-lm {folder}/lm.arpa"),
+    model = str(folder / "out" / "models" / "cslm")
+    backoff = f"{folder}/lm.arpa"
+    for setting, option, column in (
+        ("unnormalized = true", "--unnormalized", Network(model, unnormalized=True)),
+        ('backoff_lm = "lm.arpa"', f"--backoff-lm {backoff}", Network(model, backoff_lm=backoff)),
     ):
         plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
         for step in plan.steps:
             scores = f"{folder}/out/models/cslm" in shown(step.words) and "train" not in step.name
-            assert (option in shown(step.words)) == scores
+            given = (option, shlex.quote(column.to_toml()))
+            has_option = any(each in shown(step.words) for each in given)
+            assert has_option == scores
             if scores:
                 assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
         # Of two rows: tuning, and decoding or rescoring the test set.
-        assert sum(option in shown(step.words) for step in plan.steps) == 4
+        assert sum(any(each in shown(step.words) for each in given) for step in plan.steps) == 4
 
 
 def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
