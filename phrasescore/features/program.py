@@ -174,10 +174,11 @@ class ProgramScore(Feature):
         if not lines:
             return answers
         try:
-            if self._is_stopped:  # by an error in another thread
-                raise DataError("", None, "the run was stopped")
-            if self._program is None or self._owner != os.getpid():
+            is_running = self._program is not None and self._owner == os.getpid()
+            if not is_running and not self._is_stopped:
                 self._program, self._owner = _Program(self._words), os.getpid()
+            if self._is_stopped or self._program is None:  # by an error in another thread
+                raise DataError("", None, "the run was stopped")
             for answer in self._program.answers(lines, self._seconds):
                 answers.append(parse_number(answer.strip(), "", None))
         except OSError as error:
