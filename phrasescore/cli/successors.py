@@ -31,7 +31,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("generate", "--moses-ini"): "it belonged to --augment, which is gone",
     ("generate", "--moses-ini-out"): "it belonged to --augment, which is gone",
     ("generate", "--resume"): "it belonged to --augment, which is gone",
-    ("experiment", "--export"): "run experiment itself, or its steps one by one with --step",
+    ("experiment", "--export"): "run experiment itself, with several jobs in [engine]",
     ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
     ("perplexity", "--log-z"): "score with and without --unnormalized: the difference is log Z",
     ("select", "--random"): "shuf draws lines; for parallel text: paste SOURCE TARGET | shuf",
@@ -83,6 +83,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--trials"): "bootstrap takes 1000 and approximate 10000, as in sacrebleu",
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
+    ("experiment", "--step"): "experiment runs its steps itself, jobs in [engine] at a time",
 }
 
 

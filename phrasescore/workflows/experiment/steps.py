@@ -231,14 +231,13 @@ class StepStates:
             _remove(path)
 
 
-def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Reject a folder that has other files and lacks ``state``, the mark of an experiment."""
-    if not folder.is_dir() or (folder / state).exists():
+def check_experiment_folder(folder: Path) -> None:
+    """Reject a folder that has other files and is not an experiment's."""
+    if not folder.is_dir() or (folder / STATE).exists():
         return
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})
     if others:
-        kind = "an experiment" if state == STATE else "an experiment's single steps"
-        problem = f"{folder}: expected a new folder, or the folder of {kind},"
+        problem = f"{folder}: expected a new folder, or the folder of an experiment,"
         raise PhrasescoreError(f"{problem} found other files in it, such as {others[0]}")
 
 
