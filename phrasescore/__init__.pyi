@@ -50,7 +50,6 @@ from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
-from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
 from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
 from phrasescore.workflows.perplexity import perplexity as perplexity
 from phrasescore.workflows.report import ReportSummary as ReportSummary

@@ -34,6 +34,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("experiment", "--export"): "run experiment itself, with several jobs in [engine]",
     ("experiment", "--folder"): "it belonged to --export, which is gone; -o names the folder",
     ("perplexity", "--log-z"): "score with and without --unnormalized: the difference is log Z",
+    ("perplexity", "--mix-on"): "with both as features, tune finds their weights",
     ("select", "--random"): "shuf draws lines; for parallel text: paste SOURCE TARGET | shuf",
     ("select", "--seed"): "it belonged to --random, which is gone",
     ("show", "--model"): "show does not read phrase tables",

@@ -57,7 +57,6 @@ def evaluate(**given: Any) -> None:
 @options.verb(
     "Measure the perplexity of text",
     "perplexity test.fr --model cslm --lm lm.fr.arpa.gz",
-    main="--model --lm --mix-on --format --device --threads",
 )
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Input")
@@ -66,9 +65,6 @@ def evaluate(**given: Any) -> None:
     "--lm",
     "An n-gram model: an ARPA file (also .gz) or a KenLM binary. With --model, it also predicts "
     "the words outside the network's shortlist.",
-)
-@options.file(
-    "--mix-on", "Also report the mixture of both models, with the best weight for this text.", "DEV"
 )
 @heading("Output")
 @options.report_format
@@ -84,7 +80,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
-    figures = run(texts, **grouped(run, given), progress=show_progress).texts
+    figures = run(texts, **grouped(run, given), progress=show_progress)
     if report_format == "json":
         click.echo(json.dumps([text.to_dict() for text in figures], indent=1))
     else:

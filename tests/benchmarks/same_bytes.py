@@ -160,7 +160,7 @@ COMMANDS = {
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --scores part.scores",
-    "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz --mix-on {x}/dev.fr",
+    "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz",
     "evaluate": "evaluate {x}/dev.en average.fr tuned.fr --references {x}/dev.fr "
     "--paired bootstrap --nbest dev.rescored.gz -o evaluated",
     "evaluate json": "evaluate average.fr tuned.fr --references {x}/dev.fr --source {x}/dev.en "
