@@ -85,6 +85,10 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
     ("experiment", "--step"): "experiment runs its steps itself, jobs in [engine] at a time",
+    ("segment", "--swapped"): "train the reverse model with --reverse",
+    ("segment", "--candidates"): "all hypotheses in the beam are candidates: use --beam",
+    ("segment", "--min-length"): "translate the short sentences with generate",
+    ("segment", "--seed"): "equal inputs always give equal segments",
 }
 
 

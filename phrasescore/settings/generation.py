@@ -65,10 +65,6 @@ class Generating(Settings, heading="Search"):
 class Segmenting(Settings, heading="Segments"):
     """Settings of `segment`, which splits sentences and translates the segments."""
 
-    swapped: bool = switch(
-        "REVERSE was trained without --reverse, on the two texts in the opposite order.",
-        heading="Input",
-    )
     confidence: ConfidenceName = option(
         "penalized",
         "The confidence of a segment. forward: log p(target | segment). both: the mean of this "
@@ -86,13 +82,10 @@ class Segmenting(Settings, heading="Segments"):
         "For --segmentation random: the file that another run wrote with --segments."
     )
     max_segment: int = option(20, "Maximum number of words in a segment.", ge=1)
-    min_length: int = option(1, "Do not split sentences with fewer words.", ge=1)
-    seed: int = option(1, SEED, ge=0)
-    beam: int = option(10, "Number of hypotheses in the beam.", ge=1, heading="Search")
-    candidates: int | None = optional(
-        "Number of translations per segment among which the most confident one is chosen.",
+    beam: int = option(
+        10,
+        "Number of hypotheses in the beam, among which the most confident translation is chosen.",
         ge=1,
         heading="Search",
-        shown="--beam",
     )
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown", heading="Search")

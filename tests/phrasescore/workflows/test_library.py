@@ -53,8 +53,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
-    "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
-    | {"beam": 0, "candidates": 0, "seed": -1},
+    "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "beam": 0},
     "select": {"share": 2.0, "lines": 0, "processes": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
