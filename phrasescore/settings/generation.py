@@ -40,23 +40,11 @@ class Generating(Settings, heading="Search"):
         ge=1,
         shown="twice the number of source words, plus 10",
     )
-    name: str | None = optional(
-        "Name of the feature for log p in the lists of --nbest.",
-        metavar="NAME",
-        heading="Output",
-        shown="LSTM0, Attention0, RNN0, GrConv0 or Ensemble0",
-    )
     sample: int | None = optional(
         "Draw N random translations of each line, and write the distinct ones, best first, as "
         "'source ||| target ||| log p ||| times'.",
         ge=1,
         heading=_SAMPLES,
-    )
-    temperature: float = option(
-        1.0, "Draw words in proportion to p^(1/T).", gt=0, metavar="T", heading=_SAMPLES
-    )
-    top: int | None = optional(
-        "Write only the K best samples of each line.", ge=1, metavar="K", heading=_SAMPLES
     )
     seed: int = option(1, SEED, ge=0, heading=_SAMPLES)
 

@@ -155,7 +155,7 @@ COMMANDS = {
     "--model joint --feature-weight Joint0=0.1 -o joint.out",
     "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest 4 "
     "-o generated.out",
-    "generate sample": "generate ed phrases --sample 20 --top 5 -o samples",
+    "generate sample": "generate ed phrases --sample 20 -o samples",
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "

@@ -48,7 +48,7 @@ REFUSED: dict[str, dict[str, object]] = {
         "report_format": "x",
     },
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
-    | {"top": -1, "seed": -1, "temperature": 0.0},
+    | {"seed": -1},
     "perplexity": {"texts": "text"},
     "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
