@@ -122,7 +122,7 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
     lists = b"".join(line for line in nbest.read_bytes().splitlines(True) if line[:1] != b"1")
     nbest.write_bytes(lists)
     options = ["--model", str(model), "--model", str(other), "--ensemble", "--threads", "1"]
-    options += ["--name", "Again"]
+    options += ["--name", "A", "--name", "B", "--name", "Again"]
     arguments = [str(nbest), "--source", str(text), *options, "-o", str(rescored)]
     succeeded(CliRunner().invoke(main, ["rescore", *arguments, "--allow-missing"]))
     for line in rescored.read_text().splitlines():
