@@ -85,6 +85,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("evaluate", "--width"): "a group has ten lengths",
     ("experiment", "--resume"): "the same command continues a run that was stopped",
     ("experiment", "--step"): "experiment runs its steps itself, jobs in [engine] at a time",
+    ("annotate", "--keep-others"): "the texts of --for need no other lines",
     ("segment", "--swapped"): "train the reverse model with --reverse",
     ("generate", "--name"): "the lists' feature has the network's name; sed can change it",
     ("generate", "--temperature"): "samples are drawn by the network's own probabilities",
