@@ -18,7 +18,7 @@ from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSetting
 
 _logger = logging.getLogger(__name__)
 
-_OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
+_OF_ENGINE = ("engine", "workers")
 _nbest = options.option(
     "--nbest",
     "Write the N best translations of each sentence to FILE, in Moses' format.",
