@@ -95,7 +95,7 @@ def train(
         raise ArgumentError(f"KIND: {problem}")
     _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
-    model, work = model_folders(output, state.work_dir)
+    model, work = model_folders(output)
     stored = RunFolder(work).settings() if state.resume else None
     changes = [*settings.changes]
     subwords = CHARACTERS if settings.characters else settings.subwords
@@ -179,7 +179,7 @@ def fine_tune(
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)
     check_files(files, ())
-    folder, work = model_folders(output, state.work_dir)
+    folder, work = model_folders(output)
     start = load_checkpoint(model)
     found = start.config.kind
     if kind not in (None, found):

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
-from phrasescore.io.folders import OLD, locked
+from phrasescore.io.folders import locked
 from phrasescore.training import run as run_module
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
@@ -23,20 +23,6 @@ SAVING = TINY.override(["training.checkpoint_updates=4"])
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.mark.parametrize("work", ["model", "model/work", ".", "x/../model", "link", f"model{OLD}"])
-@pytest.mark.parametrize("resume", [False, True])
-def test_work_and_model_folder_may_not_be_or_hold_one_another(
-    tmp_path: Path, work: str, resume: bool
-) -> None:
-    (tmp_path / "x").mkdir()
-    (tmp_path / "link").symlink_to("model")
-    run = make_run(tmp_path)
-    run = dataclasses.replace(run, model=tmp_path / "model", work=tmp_path / work)
-    with pytest.raises(PhrasescoreError, match="choose another --work-dir"):
-        train_model(run, resume=resume)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "table", "x"]
 
 
 def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:

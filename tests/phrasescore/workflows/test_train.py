@@ -73,7 +73,6 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
-    work = tmp_path / "elsewhere"
 
     def train(name: str, **arguments: object) -> None:
         phrasescore.train(
@@ -83,13 +82,13 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
 
     train("whole", changes=TINY)
     with pytest.raises(phrasescore.StoppedError, match="stopped after update 7") as caught:
-        train("model", changes=TINY, work_dir=work, progress=stop_after(7))
+        train("model", changes=TINY, progress=stop_after(7))
     assert caught.value.signal == signal.SIGTERM
     assert not (tmp_path / "model").exists()
-    train("model", work_dir=work, resume=True)
+    train("model", resume=True)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "model")]
     assert weights[0] == weights[1]
-    assert not work.exists()
+    assert not (tmp_path / "model.work").exists()
 
 
 @pytest.mark.parametrize(
