@@ -116,16 +116,6 @@ def test_a_run_that_goes_on_replaces_nothing_that_it_has_not_made(
     assert sorted(tmp_path.rglob("*")) == before
 
 
-def test_an_input_in_the_work_folder_is_refused(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
-    run.work.mkdir()
-    inputs = (str(run.work / "pairs"),)
-    shutil.copy(run.inputs[0], inputs[0])
-    with pytest.raises(PhrasescoreError, match=r"pairs: this input is in .*model\.work, which is"):
-        train_model(dataclasses.replace(run, inputs=inputs))
-    assert Path(inputs[0]).stat().st_size == Path(run.inputs[0]).stat().st_size
-
-
 @pytest.mark.parametrize("resume", [False, True])
 def test_a_state_whose_weights_are_missing_is_an_error(tmp_path: Path, resume: bool) -> None:
     run = make_run(tmp_path, SAVING)

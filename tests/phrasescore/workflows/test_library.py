@@ -54,7 +54,7 @@ REFUSED: dict[str, dict[str, object]] = {
     "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "beam": 0},
-    "select": {"share": 2.0, "lines": 0, "processes": 0},
+    "select": {"share": 2.0, "lines": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.
