@@ -99,6 +99,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("tune", "--allow-unlike"): "use machines with equal processors, or a job for each machine",
     ("train", "--work-dir"): "the folder is MODEL.work; for another disk, write MODEL there",
     ("select", "--processes"): "all cores score; taskset limits them",
+    ("build", "--reordering"): "it is wbe-msd-bidirectional-fe, or none with --characters",
     ("annotate", "--keep-others"): "the texts of --for need no other lines",
     ("segment", "--swapped"): "train the reverse model with --reverse",
     ("generate", "--name"): "the lists' feature has the network's name; sed can change it",

@@ -59,11 +59,6 @@ class Building(TextPreparation, heading="Alignment and phrases"):
     max_phrase_length: int | None = optional(
         "Number of words in the longest phrases.", ge=1, le=20, shown="7; 10 with --characters"
     )
-    reordering: str | None = optional(
-        "The lexicalised reordering model; none for no such model.",
-        metavar="MODEL",
-        shown="wbe-msd-bidirectional-fe; none with --characters",
-    )
     min_count: int = option(
         1, "Leave phrase pairs out of the phrase table that occur less often than this.", ge=1
     )
@@ -85,12 +80,6 @@ class Building(TextPreparation, heading="Alignment and phrases"):
     def max_tokens(self) -> int:
         """The number of tokens of the longest sentences that the aligner aligns."""
         return 200 if self.alignment_model == "hmm" else 1024
-
-    @property
-    def reordering_model(self) -> str | None:
-        """The name of the reordering model; None for no such model."""
-        name = self.reordering or ("none" if self.characters else "wbe-msd-bidirectional-fe")
-        return None if name == "none" else name
 
     @property
     def order(self) -> int:

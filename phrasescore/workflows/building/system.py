@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.building import Reordering, build_tables, moses_ini, symmetrize
+from moses_integration.building import REORDERING_TABLE, build_tables, moses_ini, symmetrize
 from moses_integration.ini_text import path_problem
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
@@ -130,8 +130,6 @@ class _Inputs:
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        if settings.reordering_model is not None:
-            Reordering.parse(settings.reordering_model)
         return None if self.lm is None else read_ngram_order(self.lm)
 
     def check_paths(self, model: Path) -> None:
@@ -293,7 +291,7 @@ class _SystemBuilder:
             self._folder.files,
             work=temporary,
             max_phrase_length=settings.phrase_length,
-            reordering=settings.reordering_model,
+            reordering=not settings.characters,
             min_count=settings.min_count,
             workers=self._workers,
             on_step=on_step,
@@ -316,10 +314,6 @@ class _SystemBuilder:
 
     def _configure(self, models: Sequence[tuple[str, int]], _: Path, __: Report) -> dict[str, int]:
         settings = self._settings
-        name = settings.reordering_model
-        reordering: tuple[Reordering, str] | None = None
-        if name is not None:
-            reordering = Reordering.parse(name), self._at(f"reordering-table.{name}.gz")
         source, target = (self._at(each) if settings.truecase else "" for each in TRUECASERS)
         text = TextSettings(
             settings.characters,
@@ -331,7 +325,7 @@ class _SystemBuilder:
         )
         ini = moses_ini(
             self._at("phrase-table.gz"),
-            reordering,
+            None if settings.characters else self._at(REORDERING_TABLE),
             models,
             distortion_limit=0 if settings.characters else 6,
             text=text,

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from moses_integration.building import build_tables
-from moses_integration.building.extraction import Reordering
 from moses_integration.building.numerals import MAX_NUMERAL, put_count, put_number, round_count
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from tests.moses_integration.building.plain_tables import Sentence, tables
@@ -130,26 +129,22 @@ def test_probabilities_of_words_are_rounded_like_those_in_the_files(tmp_path: Pa
 # Against plain Python
 
 
-@pytest.mark.parametrize(("length", "name"), [(7, "msd"), (3, "mslr"), (9, "msd"), (1, "mslr")])
-def test_tables_are_those_of_the_plain_implementation(
-    tmp_path: Path, length: int, name: str
-) -> None:
+@pytest.mark.parametrize("length", [1, 3, 7, 9])
+def test_tables_are_those_of_the_plain_implementation(tmp_path: Path, length: int) -> None:
     for seed in range(6):
         corpus = random_corpus(seed, 4 ** (seed % 3 + 1))
-        model = f"wbe-{name}-bidirectional-fe"
-        built = build(tmp_path, texts_of(corpus), max_phrase_length=length, reordering=model)
-        phrases, orders = tables(corpus, length, {"msd": 3, "mslr": 4}[name])
+        built = build(tmp_path, texts_of(corpus), max_phrase_length=length)
+        phrases, orders = tables(corpus, length)
         assert lines(built.phrase_table) == phrases
         assert lines(built.reordering_table) == orders
         assert built.pairs == len(phrases)
 
 
-@pytest.mark.parametrize("model", ["wbe-msd-bidirectional-fe", "hier-mslr-forward-fe"])
-def test_threads_and_blocks_change_no_byte(tmp_path: Path, model: str) -> None:
+def test_threads_and_blocks_change_no_byte(tmp_path: Path) -> None:
     texts = texts_of(random_corpus(9, 200))
     results = set()
     for workers, block_words in ((1, 100_000), (1, 1), (2, 40), (3, 700)):
-        build(tmp_path, texts, workers=workers, block_words=block_words, reordering=model)
+        build(tmp_path, texts, workers=workers, block_words=block_words)
         files = sorted((tmp_path / "out").iterdir())
         assert len(files) == 4
         results.add(tuple(path.read_bytes() for path in files))
@@ -234,13 +229,3 @@ def test_a_run_that_cannot_be_written_leaves_no_output(
     monkeypatch.setattr("phrasescore.io.sorted_rows.os.pwrite", fail)
     found = problem(tmp_path, "a\n", "x\n", "0-0\n")
     assert found == "work: cannot write: No space left on device"
-
-
-@pytest.mark.parametrize(
-    "name", ["msd", "wbe-msd-bidirectional-f", "wbe-mono-forward-fe", "x-msd-forward-fe"]
-)
-def test_unknown_reordering_models_are_refused(name: str) -> None:
-    with pytest.raises(ArgumentError, match="expected a reordering model such as"):
-        Reordering.parse(name)
-    assert Reordering.parse("hier-mslr-backward-fe").classes == 4
-    assert issubclass(DataError, PhrasescoreError)

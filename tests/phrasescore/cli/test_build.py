@@ -142,16 +142,14 @@ def test_given_parts_replace_built_ones(folder: Path) -> None:
     write("more", ["une autre maison"])
     build(
         *("--alignments", "links", "--lm", "given.arpa", "--lm-text", "more"),
-        *("--reordering", "none", "--symmetrization", "union", "--max-phrase-length", "1"),
+        *("--symmetrization", "union", "--max-phrase-length", "1"),
         *("--min-count", "2", "--lm-order", "3"),
     )
     names = {path.name for path in Path("model").iterdir()}
-    reordering = {name for name in FILES if name.startswith("reordering")}
-    assert names == FILES - reordering - {"lm.arpa.gz", "aligned.grow-diag-final-and"} | {
+    assert names == FILES - {"lm.arpa.gz", "aligned.grow-diag-final-and"} | {
         *("aligned.union", "lm1.arpa.gz"),
     }
     ini = text("moses.ini")
-    assert "LexicalReordering" not in ini
     assert f"KENLM name=LM0 factor=0 path={folder}/given.arpa order=2\n" in ini
     assert f"KENLM name=LM1 factor=0 path={folder}/model/lm1.arpa.gz order=3\n" in ini
     assert ini.endswith("LM0= 0.5\nLM1= 0.5\n")
@@ -291,7 +289,6 @@ def test_an_n_gram_model_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "problem", "code"),
     [
-        ("--reordering x", "expected a reordering model such as", 2),
         ("--symmetrization x", "'x' is not one of", 2),
         ("--lowercase --truecase", "--lowercase and --truecase cannot be combined", 2),
         ("--alignments links --characters", "--alignments cannot be combined", 2),
