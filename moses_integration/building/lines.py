@@ -60,7 +60,7 @@ def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_c
 
 @KERNEL
 def write_reordering(rows, pairs, layout, texts):  # type: ignore[no-untyped-def]
-    """Return the lines of a reordering table as bytes: the shares of the previous, then the next."""
+    """Return the lines of a reordering table, with the shares of the orientations, as bytes."""
     best, orientations = pairs[0], pairs[4]
     classes = orientations.shape[2]
     size = 0

@@ -100,6 +100,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("train", "--work-dir"): "the folder is MODEL.work; for another disk, write MODEL there",
     ("select", "--processes"): "all cores score; taskset limits them",
     ("build", "--reordering"): "it is wbe-msd-bidirectional-fe, or none with --characters",
+    ("build", "--symmetrization"): "it is grow-diag-final-and; --alignments takes any other",
     ("annotate", "--keep-others"): "the texts of --for need no other lines",
     ("segment", "--swapped"): "train the reverse model with --reverse",
     ("generate", "--name"): "the lists' feature has the network's name; sed can change it",

@@ -8,9 +8,6 @@ from phrasescore.arguments import checked_language
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
-SymmetrizationName = Literal[
-    "grow-diag-final-and", "grow-diag-final", "grow-diag", "intersect", "union"
-]
 AlignerName = Literal["eflomal", "fast-align", "hmm"]
 
 
@@ -52,9 +49,6 @@ class Building(TextPreparation, heading="Alignment and phrases"):
     aligner: AlignerName | None = optional(
         "The model that aligns words; fast-align is the fastest one.",
         shown="eflomal; hmm with --characters",
-    )
-    symmetrization: SymmetrizationName = option(
-        "grow-diag-final-and", "How the word alignments of both directions are joined."
     )
     max_phrase_length: int | None = optional(
         "Number of words in the longest phrases.", ge=1, le=20, shown="7; 10 with --characters"

@@ -180,7 +180,7 @@ class _SystemBuilder:
         self._settings = inputs.settings
         files = folder.files
         self._corpus = files / CORPUS[0], files / CORPUS[1]
-        self._aligned = files / f"aligned.{self._settings.symmetrization}"
+        self._aligned = files / "aligned.grow-diag-final-and"
         self._more = folder.path / "lm-text"
 
     def run(self, lm_order: int | None, progress: ProgressCallback | None) -> None:
@@ -269,10 +269,10 @@ class _SystemBuilder:
         self._folder.finish_step("prepare", sentences=kept, left_out=left_out)
 
     def _align(self, temporary: Path, report: Report) -> dict[str, int]:
-        kind, method = self._settings.alignment_model, self._settings.symmetrization
+        kind = self._settings.alignment_model
         forward, backward = align(kind, *self._corpus, temporary, self._workers, report)
         with open_output(str(self._aligned)) as stream:
-            for line in symmetrize(str(forward), str(backward), method):
+            for line in symmetrize(str(forward), str(backward)):
                 stream.write(line + b"\n")
         return {}
 

@@ -12,7 +12,7 @@ import pytest
 
 from moses_integration.building import build_tables
 from moses_integration.building.numerals import MAX_NUMERAL, put_count, put_number, round_count
-from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.errors import PhrasescoreError
 from tests.moses_integration.building.plain_tables import Sentence, tables
 
 NAMES = ("source", "target", "links")

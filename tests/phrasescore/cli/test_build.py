@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from moses_integration.building import METHODS
 from phrasescore.io.characters import split_characters
-from phrasescore.settings.building import Building
-from phrasescore.settings.declaration import settings_of
 from phrasescore.workflows.building import aligner, system
 from tests.command_line import check_refusal, run, succeeded
 from tests.forked import Forked, run_command
@@ -142,13 +139,11 @@ def test_given_parts_replace_built_ones(folder: Path) -> None:
     write("more", ["une autre maison"])
     build(
         *("--alignments", "links", "--lm", "given.arpa", "--lm-text", "more"),
-        *("--symmetrization", "union", "--max-phrase-length", "1"),
+        *("--max-phrase-length", "1"),
         *("--min-count", "2", "--lm-order", "3"),
     )
     names = {path.name for path in Path("model").iterdir()}
-    assert names == FILES - {"lm.arpa.gz", "aligned.grow-diag-final-and"} | {
-        *("aligned.union", "lm1.arpa.gz"),
-    }
+    assert names == FILES - {"lm.arpa.gz"} | {"lm1.arpa.gz"}
     ini = text("moses.ini")
     assert f"KENLM name=LM0 factor=0 path={folder}/given.arpa order=2\n" in ini
     assert f"KENLM name=LM1 factor=0 path={folder}/model/lm1.arpa.gz order=3\n" in ini
@@ -164,11 +159,6 @@ def test_other_aligners_find_most_links(kind: str) -> None:
     assert len(links) == len(PAIRS)
     found = sum(len({*line.split()} & {*LINKS.split()}) for line in links)
     assert found > 0.8 * len(PAIRS) * len(LINKS.split())
-
-
-def test_every_way_to_join_alignments_can_be_chosen() -> None:
-    (field,) = [each for each in settings_of(Building) if each.name == "symmetrization"]
-    assert field.choices == METHODS
 
 
 @pytest.mark.slow
@@ -289,7 +279,6 @@ def test_an_n_gram_model_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "problem", "code"),
     [
-        ("--symmetrization x", "'x' is not one of", 2),
         ("--lowercase --truecase", "--lowercase and --truecase cannot be combined", 2),
         ("--alignments links --characters", "--alignments cannot be combined", 2),
         ("--alignments links --tokenize en fr", "--alignments cannot be combined", 2),
