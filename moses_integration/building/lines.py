@@ -14,7 +14,7 @@ _SMOOTHING = 0.5  # is added to the count of each orientation, as by train-model
 
 
 @KERNEL
-def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_count):  # type: ignore[no-untyped-def]
+def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls):  # type: ignore[no-untyped-def]
     """Return the lines of a phrase table as bytes.
 
     :param pairs: the result of `count_pairs`.
@@ -31,8 +31,6 @@ def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_c
     out = np.empty(size, np.uint8)
     at = 0
     for pair in range(len(best)):
-        if counts[pair] < min_count:
-            continue
         row = rows[best[pair]]
         joint = round_count(counts[pair])
         source_count, target_count = round_count(source_counts[pair]), round_count(totals[pair])

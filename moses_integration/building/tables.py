@@ -40,7 +40,6 @@ def build_tables(
     work: Path,
     max_phrase_length: int = 7,
     reordering: bool = True,
-    min_count: int = 1,
     workers: int = 1,
     block_words: int = 120_000,
     on_step: OnStep = lambda step, done, total: None,  # noqa: ARG005
@@ -56,7 +55,6 @@ def build_tables(
     :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.
     :param max_phrase_length: the longest phrase, in words of either side.
     :param reordering: whether to write a reordering table.
-    :param min_count: the phrase table leaves out rarer pairs, as with ``score --MinCount``.
     :param workers: number of threads.
     :param block_words: number of words, of both sides together, whose phrase pairs are sorted in
         memory at a time by each thread.
@@ -89,12 +87,11 @@ def build_tables(
             outputs[0].write(forward + b"\n")
             outputs[1].write(backward + b"\n")
         builder.count_targets()
-        num_pairs = builder.write(lexicon, min_count, outputs[2:])
+        num_pairs = builder.write(lexicon, outputs[2:])
         if num_pairs == 0:
             raise PhrasescoreError(
-                f"found no phrase pair of at most {max_phrase_length} words that occurs "
-                f"{min_count} times or more: is the text too small for a word "
-                "alignment, or --min-count too large?"
+                f"found no phrase pair of at most {max_phrase_length} words: is the text too small "
+                "for a word alignment?"
             )
     return num_pairs
 
@@ -186,7 +183,7 @@ class _Builder:
                 advance(len(rows))
         self._targets.remove()
 
-    def write(self, lexicon: WordTables, min_count: int, outputs: Sequence[BinaryIO]) -> int:
+    def write(self, lexicon: WordTables, outputs: Sequence[BinaryIO]) -> int:
         """Write the phrase table and the reordering table; return the number of pairs."""
         corpus, layout = self._corpus, self._layout
         columns = layout.target.columns
@@ -204,13 +201,11 @@ class _Builder:
             rows = _merge(self._pairs, bucket)
             pairs = count_pairs(rows, shape)
             targets = find_totals(rows, pairs[0], totals, layout.target.first, columns)
-            table = write_phrase_table(
-                rows, pairs, targets, packing, texts, words, nulls, min_count
-            )
+            table = write_phrase_table(rows, pairs, targets, packing, texts, words, nulls)
             orders = None
             if len(outputs) > 1:
                 orders = write_reordering(rows, pairs, packing, texts)
-            return len(rows), int((pairs[2] >= min_count).sum()), table, orders
+            return len(rows), len(pairs[0]), table, orders
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
         num_pairs = 0

@@ -101,6 +101,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("select", "--processes"): "all cores score; taskset limits them",
     ("build", "--reordering"): "it is wbe-msd-bidirectional-fe, or none with --characters",
     ("build", "--symmetrization"): "it is grow-diag-final-and; --alignments takes any other",
+    ("build", "--min-count"): "prune the table by significance, or filter the counts in field 5",
     ("annotate", "--keep-others"): "the texts of --for need no other lines",
     ("segment", "--swapped"): "train the reverse model with --reverse",
     ("generate", "--name"): "the lists' feature has the network's name; sed can change it",

@@ -53,9 +53,6 @@ class Building(TextPreparation, heading="Alignment and phrases"):
     max_phrase_length: int | None = optional(
         "Number of words in the longest phrases.", ge=1, le=20, shown="7; 10 with --characters"
     )
-    min_count: int = option(
-        1, "Leave phrase pairs out of the phrase table that occur less often than this.", ge=1
-    )
     lm_order: int | None = optional(
         "Number of words in the longest n-grams; Moses reads up to 6 by default.",
         ge=1,

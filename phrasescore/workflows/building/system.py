@@ -292,7 +292,6 @@ class _SystemBuilder:
             work=temporary,
             max_phrase_length=settings.phrase_length,
             reordering=not settings.characters,
-            min_count=settings.min_count,
             workers=self._workers,
             on_step=on_step,
         )

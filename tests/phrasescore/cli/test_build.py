@@ -140,7 +140,7 @@ def test_given_parts_replace_built_ones(folder: Path) -> None:
     build(
         *("--alignments", "links", "--lm", "given.arpa", "--lm-text", "more"),
         *("--max-phrase-length", "1"),
-        *("--min-count", "2", "--lm-order", "3"),
+        *("--lm-order", "3"),
     )
     names = {path.name for path in Path("model").iterdir()}
     assert names == FILES - {"lm.arpa.gz"} | {"lm1.arpa.gz"}
@@ -313,19 +313,22 @@ def test_a_text_without_n_grams_of_the_order_is_refused_at_once() -> None:
     refused("blank: expected a text, found no word", *options)
 
 
-def test_rare_phrase_pairs_are_left_out_and_not_counted() -> None:
-    # By hand: "a" and "x" occur twice, and no longer pair does.
+def test_a_text_without_links_has_no_phrase_pair() -> None:
     write("s", ["a b", "a c"])
     write("t", ["x y", "x z"])
-    write("links", ["0-0 1-1", "0-0 1-1"])
-    result = build("--alignments", "links", "--min-count", "2", "--lm-order", "2")
+    write("links", ["", ""])
+    options = ("--alignments", "links", "--lm-order", "2")
+    check_refusal(build(*options, code=1), "found no phrase pair of at most 7 words: is the text")
+    assert not Path("model").exists()
+
+
+def test_a_single_phrase_pair_is_counted() -> None:
+    write("s", ["a", "a"])
+    write("t", ["x", "x"])
+    write("links", ["0-0", "0-0"])
+    result = build("--alignments", "links", "--lm-order", "1")
     assert text("phrase-table.gz") == "a ||| x ||| 1 1 1 1 ||| 0-0 ||| 2 2 2 ||| |||\n"
     assert "model: 2 sentence pairs, 1 phrase pair\n" in result.stderr
-    shutil.rmtree("model")
-    options = ("--alignments", "links", "--min-count", "3", "--lm-order", "2")
-    problem = "found no phrase pair of at most 7 words that occurs 3 times or more"
-    check_refusal(build(*options, code=1), problem)
-    assert not Path("model").exists()
 
 
 def test_a_given_n_gram_model_may_have_an_order_that_kenlm_does_not_read() -> None:
@@ -405,7 +408,8 @@ def test_a_stopped_run_continues_after_the_last_step(monkeypatch: pytest.MonkeyP
     assert not Path("model").exists()
     refused("model.work: holds an unfinished run; continue it with --resume")
     refused(
-        "was started with another value for --min-count (1, now 2)", "--resume", "--min-count=2"
+        "was started with another value for --max-sentence-length (80, now 9)",
+        *("--resume", "--max-sentence-length=9"),
     )
     write("t", [f"{target} !" for _, target in PAIRS])
     refused("was started with another value for TARGET", "--resume")
