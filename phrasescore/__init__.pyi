@@ -68,7 +68,6 @@ from phrasescore.workflows.segment import segment as segment
 from phrasescore.workflows.select import SelectSummary as SelectSummary
 from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import show as show
-from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
 from phrasescore.workflows.translation.decoder import Decoder as Decoder

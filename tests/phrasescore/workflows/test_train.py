@@ -40,13 +40,12 @@ def test_a_table_becomes_a_model_whose_record_is_returned(
     table: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[Progress] = []
-    done = phrasescore.train(
+    record = phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
         settings=NewNetwork(changes=TINY, updates=20, seed=3),
         compute=CPU,
         progress=seen.append,
     )
-    record = done.record
     assert warnings(caplog) == []
     assert (record.updates, record.stopped_by, record.seed) == (20, "updates", 3)
     assert record.summary().startswith("limit of updates reached; validation perplexity ")

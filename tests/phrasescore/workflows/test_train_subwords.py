@@ -169,8 +169,8 @@ def test_pairs_of_too_many_pieces_are_left_out(texts: tuple[Path, Path], tmp_pat
         compute=CPU,
     )
     assert whole.too_long == 0
-    assert done.record.too_long > 0
-    assert done.record.training_pairs < whole.training_pairs
+    assert done.too_long > 0
+    assert done.training_pairs < whole.training_pairs
     settings[0] = "training.max_length=1"  # there are such pairs of words, and none of pieces
     with pytest.raises(PhrasescoreError, match="no pair to train on: 81 lines, none with at most"):
         phrasescore.train(
@@ -403,7 +403,7 @@ def test_a_network_of_pieces_learns_from_lists(
         settings=ListTraining(updates=3),
         compute=CPU,
     )
-    assert done.record.updates == 3
+    assert done.updates == 3
     tuned, before = (load_checkpoint(path) for path in (tmp_path / "tuned", models["attention"]))
     assert tuned.target_vocabulary == before.target_vocabulary
     assert tuned.fingerprint != before.fingerprint
