@@ -76,10 +76,9 @@ from phrasescore.workflows.translation.translate import SystemTranslator as Syst
 from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translation.translate import load_system as load_system
 from phrasescore.workflows.translation.translate import translate as translate
-from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
-from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
+from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome
 from tuning.methods import Tuned as Tuned
 from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings

@@ -1,4 +1,4 @@
-"""``phrasescore evaluate``, ``perplexity`` and ``select``: work on texts."""
+"""``phrasescore evaluate``, ``perplexity``, ``select`` and ``rerank``: work on texts and lists."""
 
 import json
 import logging
@@ -13,6 +13,7 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Evaluating, Selecting
+from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
 
@@ -124,4 +125,34 @@ def select(text: str, output: str, **given: Any) -> None:
         f"select: kept {done.kept:,} of {done.lines:,} lines, whose cross-entropy differences are "
         f"at most {done.highest_difference:.4f}"
     )
+    next_step.suggest()
+
+
+@options.verb(
+    "Write the best hypothesis of each n-best list",
+    "rerank nbest.new.gz --weights weights -o translations.fr",
+    main="--weights --average -o --nbest",
+)
+@options.argument("nbest", metavar="NBEST")
+@heading("Order of the hypotheses")
+@options.file(
+    "--weights",
+    "Order by the weighted sum of the features, with the weights in this file: 'Name= value' "
+    "lines, or a moses.ini.",
+)
+@options.of(Reranking)
+@options.output
+def rerank(nbest: str, output: str, **given: Any) -> None:
+    """Order the hypotheses in NBEST by a new score, and write the best one from each list.
+
+    The output has one line per source sentence, in order. Hypotheses with equal scores keep the
+    decoder's order. Scores are natural logarithms.
+    """
+    from phrasescore.workflows.rerank import rerank as run
+
+    done = run(nbest, output, **grouped(run, given), progress=show_progress)
+    text = "the best hypothesis changed in %s of %s sentences"
+    _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
+    if done.unweighted:
+        _logger.info("ignored features, which have no weight: %s", ", ".join(done.unweighted))
     next_step.suggest()
