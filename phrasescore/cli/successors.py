@@ -102,6 +102,7 @@ OPTIONS: Mapping[tuple[str, ...], str] = {
     ("build", "--reordering"): "it is wbe-msd-bidirectional-fe, or none with --characters",
     ("build", "--symmetrization"): "it is grow-diag-final-and; --alignments takes any other",
     ("build", "--min-count"): "prune the table by significance, or filter the counts in field 5",
+    ("export", "--format"): "the format is NPLM's text format, the only one",
     ("annotate", "--keep-others"): "the texts of --for need no other lines",
     ("segment", "--swapped"): "train the reverse model with --reverse",
     ("generate", "--name"): "the lists' feature has the network's name; sed can change it",

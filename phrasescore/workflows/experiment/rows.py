@@ -263,7 +263,7 @@ class Preparation:
                 output.with_name(f"{output.name}.{side}_vocab")
                 for side in (("source", "target") if is_joint else ())
             ]
-            words = options(format="nplm", output=output, moses_ini=ini, moses_ini_out=new_ini)
+            words = options(output=output, moses_ini=ini, moses_ini_out=new_ini)
             yield Step(
                 f"export {row}",
                 ("export", str(model), *words),

@@ -119,7 +119,7 @@ def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> N
     ]
     cslm, joint = plan.steps[6], plan.steps[7]
     assert shown(cslm.words) == (
-        f"phrasescore export {out}/models/cslm --format nplm -o {first}/cslm.nplm "
+        f"phrasescore export {out}/models/cslm -o {first}/cslm.nplm "
         f"--moses-ini {table}/moses.ini --moses-ini-out {first}/moses.ini"
     )
     assert joint.inputs == (out / "models" / "joint", first / "moses.ini")
