@@ -148,9 +148,9 @@ def test_training_goes_as_on_the_cpu(
     options = (UPDATES, "--device=cuda", f"--set=training.precision={precision}")
     train(kind, folder, tmp_path / "model", *options)
     cuda, cpu = load_checkpoint(tmp_path / "model"), load_checkpoint(folder / kind)
-    assert cuda.device == "cuda"
-    assert cuda.curve[-1].validation_perplexity == pytest.approx(
-        cpu.curve[-1].validation_perplexity, rel=ERRORS[precision]
+    assert cuda.record.device == "cuda"
+    assert cuda.record.curve[-1].validation_perplexity == pytest.approx(
+        cpu.record.curve[-1].validation_perplexity, rel=ERRORS[precision]
     )
     if precision == "float32":
         trained = dict(cpu.model.named_parameters())
@@ -200,9 +200,9 @@ def test_a_run_goes_on_where_it_was(folder: Path, tmp_path: Path, optimizer: Opt
         train(kind, folder, tmp_path / name, *every, f"--updates={updates}")
     train(kind, folder, tmp_path / "parts", *every, "--updates=5", "--resume")
     whole, parts = (load_checkpoint(tmp_path / name) for name in ("whole", "parts"))
-    assert parts.updates == 5
-    assert parts.curve[-1].validation_perplexity == pytest.approx(
-        whole.curve[-1].validation_perplexity, rel=1e-4
+    assert parts.record.updates == 5
+    assert parts.record.curve[-1].validation_perplexity == pytest.approx(
+        whole.record.curve[-1].validation_perplexity, rel=1e-4
     )
 
 

@@ -128,7 +128,7 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
         if is_first:
             raise
         ctx.exit(1)
-    _finish(given["kind"], given["output"], done.record, num_inputs=len(given["inputs"]))
+    _finish(given["kind"], given["output"], done, num_inputs=len(given["inputs"]))
 
 
 def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
             flag = {"model": "from"}.get(name, name)
             raise click.UsageError(f"--objective xbleu requires --{flag}")
     done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
-    _finish(given["kind"], given["output"], done.record, num_inputs=1)
+    _finish(given["kind"], given["output"], done, num_inputs=1)
 
 
 def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:

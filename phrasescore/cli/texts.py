@@ -58,6 +58,7 @@ def evaluate(**given: Any) -> None:
 @options.verb(
     "Measure the perplexity of text",
     "perplexity test.fr --model cslm --lm lm.fr.arpa.gz",
+    main="--model --lm --format --device --threads",
 )
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Input")

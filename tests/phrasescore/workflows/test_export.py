@@ -184,7 +184,7 @@ def test_arguments_that_do_not_go_together_are_refused(
     tmp_path: Path, arguments: dict[str, str], problem: str
 ) -> None:
     with pytest.raises(ArgumentError, match=problem):
-        phrasescore.export(tmp_path / "cslm", **arguments)  # type: ignore[arg-type]
+        phrasescore.export(tmp_path / "cslm", **arguments)
 
 
 @pytest.mark.usefixtures("cslm")
