@@ -364,10 +364,9 @@ class _NbestReader:
         features = nbest_lines.parse_features(raw, self._path, number)
         total = nbest_lines.parse_total(raw, self._path, number)
         for name in filter(self._new_names.__contains__, features):
-            problem = f"already has the feature {name}; name the new one differently with --name"
-            raise DataError(
-                self._path, number, f"{problem}, or replace the old values with --replace"
-            )
+            problem = f"already has the feature {name}; name the new one differently"
+            problem = f"{problem}, or replace the old values with --replace"
+            raise DataError(self._path, number, problem)
         return features, total
 
 

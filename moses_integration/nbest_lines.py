@@ -9,10 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.io.text import NUMBER, decode, shorten
+from phrasescore.io.text import LARGEST_VALUE, NUMBER, decode, parse_number, shorten
 
 _VALUE = re.compile(NUMBER.encode())
-LARGEST_VALUE = 3.4028234663852886e38  # the largest float32
 _COLON = ord(":")
 WORD_SCORES = "WordScores"  # Marian's, one value per word (--word-scores); cannot be weighted
 
@@ -186,15 +185,6 @@ def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) 
     -3.5
     """
     return parse_number(raw.split(b"|||", 4)[3].strip(b" \r"), path, line)
-
-
-def parse_number(token: bytes, path: str, line: int | None) -> float:
-    """Parse a finite number; texts that Moses reads as another number are an error."""
-    # float() would also accept nan, inf, 1_0 and tabs.
-    value = float(token) if _VALUE.fullmatch(token) else math.nan
-    if not abs(value) <= LARGEST_VALUE:
-        raise DataError(path, line, f"expected a number, found {shorten(token)}")
-    return value
 
 
 def read_inexact(

@@ -9,9 +9,8 @@ from numpy.typing import NDArray
 
 from moses_integration import table_line
 from moses_integration.nbest_kernels import insert_texts
-from moses_integration.nbest_lines import parse_number
 from phrasescore.errors import DataError
-from phrasescore.io.text import count_lines, decode, read_blocks, read_lines, shorten
+from phrasescore.io.text import count_lines, read_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 
 _NEWLINE = 10
@@ -169,24 +168,3 @@ def _check(
             phrases[line, 2 * side : 2 * side + 2] = size, size + len(parts[-1])
             size += len(parts[-1])
     return block._replace(data=b"".join(parts)), problem
-
-
-def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
-    """Yield (predicted word, given word, probability) for each line of a lexical table, lazily.
-
-    Moses' train-model.perl writes ``lex.f2e`` and ``lex.e2f`` with a line ``word word probability``
-    for each pair of words that were aligned in training. The probability is p(first word | second
-    word), with 7 decimals, and ``NULL`` stands for no word. Moses calls the source f and the target
-    e, so a line in ``lex.f2e`` is ``target source p(target | source)``
-    (scripts/training/LexicalTranslationModel.pm).
-    """
-    for number, raw in enumerate(read_lines(path), start=1):
-        fields = raw.removesuffix(b"\r").split(b" ")
-        if len(fields) != 3 or not (fields[0] and fields[1]):
-            raise DataError(path, number, f"expected 'word word probability', found {shorten(raw)}")
-        probability = parse_number(fields[2], path, number)
-        if not 0 <= probability <= 1:
-            problem = f"expected a probability from 0 to 1, found {shorten(fields[2])}"
-            raise DataError(path, number, problem)
-        predicted, given, _ = decode(path, number, raw).split(" ")
-        yield predicted, given, probability

@@ -3,8 +3,14 @@
 from moses_integration.nbest_values import Hypothesis as Hypothesis
 from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
-from phrasescore.features import ColumnSpec as ColumnSpec
-from phrasescore.foreign import ForeignText as ForeignText
+from phrasescore.features.foreign import CTranslate2Model as CTranslate2Model
+from phrasescore.features.given_scores import GivenScores as GivenScores
+from phrasescore.features.language_model import LanguageModel as LanguageModel
+from phrasescore.features.lexicon import Lexicon as Lexicon
+from phrasescore.features.lexicon import ReverseLexicon as ReverseLexicon
+from phrasescore.features.model import Network as Network
+from phrasescore.features.named import NamedFeature as NamedFeature
+from phrasescore.features.program import Command as Command
 from phrasescore.generation.generator import Generated as Generated
 from phrasescore.models.checkpoint import CurvePoint as CurvePoint
 from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord

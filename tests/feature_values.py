@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from phrasescore.features import Feature
+from phrasescore.features.feature import Feature
 from phrasescore.records import PhraseBlock, PhrasePair
 
 

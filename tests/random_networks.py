@@ -9,16 +9,16 @@ from numpy.typing import NDArray
 
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
 from phrasescore.settings.config import Config, TrainingConfig
-from phrasescore.settings.kinds import AttentionConfig, GrconvConfig, LstmConfig
+from phrasescore.settings.kinds import GrconvConfig, LstmConfig, RnnsearchConfig
 from phrasescore.vocabulary import Vocabulary
-from tests import reference_attention, reference_grconv, reference_lstm
+from tests import reference_grconv, reference_lstm, reference_rnnsearch
 from tests.doubles import as_vocabulary
 
 Array = NDArray[np.float64]
 
 
 class RandomNetwork:
-    """A network of the kind attention, grconv or lstm.
+    """A network of the kind rnnsearch, grconv or lstm.
 
     :param source_words: shortlist of what it reads.
     :param target_words: shortlist of what it predicts.
@@ -40,9 +40,9 @@ class RandomNetwork:
         numbers = np.random.default_rng(seed)
         sizes = {"source_size": len(source), "target_size": len(target)}
         model: Any
-        if kind == "attention":
-            model = AttentionConfig(7, 5, 6, 4)
-            self.parameters: Mapping[str, Array] = reference_attention.random_parameters(
+        if kind == "rnnsearch":
+            model = RnnsearchConfig(7, 5, 6, 4)
+            self.parameters: Mapping[str, Array] = reference_rnnsearch.random_parameters(
                 numbers, hidden_size=7, embedding_size=5, maxout_units=6, alignment_size=4, **sizes
             )
         elif kind == "grconv":

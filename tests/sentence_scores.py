@@ -7,14 +7,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.features import ColumnSpec
-from phrasescore.features.networks import SentenceScore
+from phrasescore.features.model import Network
+from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
+from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import PairLines, Scorer
+from phrasescore.workflows.scoring.scoring import PairLines, Scoring
 
 Floats = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ class ListScores(NamedTuple):
 
 
 class SentenceScores:
-    """Scores lists with some networks; the arguments are `SentenceScore`'s."""
+    """Scores lists with some networks; the other settings are a `ScoringRequest`'s."""
 
     def __init__(
         self,
@@ -36,22 +36,20 @@ class SentenceScores:
         *,
         engine: Compute | None = None,
         cache: ScoreCache | None = None,
+        cslm: CslmOptions = USUAL,
         **settings: Any,
     ) -> None:
-        columns = tuple(ColumnSpec("model", each.folder) for each in checkpoints)
-        loader = FeatureLoader(columns, tuple(checkpoints), str(device))
-        feature = SentenceScore(checkpoints, device, **settings)
+        columns = tuple(
+            Network(each.folder, unnormalized=not cslm.normalized, backoff_lm=cslm.backoff)
+            for each in checkpoints
+        )
+        request = ScoringRequest(columns, tuple(checkpoints), str(device), **settings)
+        self._scorer, self._cache = Scoring(request, engine or Compute(workers=1)), cache
         if cache is None:
-            feature.prepare()
-        self._parts = loader, engine or Compute(workers=1), feature, cache
-        self._scorer = self._open()
-
-    def _open(self) -> Scorer:
-        loader, engine, feature, cache = self._parts
-        return Scorer(loader, engine, features=[feature], cache=cache)
+            self._scorer.features[0].prepare()
 
     def close(self) -> None:
-        self._scorer.__exit__()
+        self._scorer.__exit__(None, None, None)
 
     @property
     def work(self) -> Any:
@@ -59,8 +57,8 @@ class SentenceScores:
 
     def values(self, lists: Iterable[HypothesisList]) -> Iterator[ListScores]:
         blocks = (PhraseBlock.of_source(*each) for each in lists)
-        self._scorer = self._open()
         with self._scorer as scorer:
-            found = scorer.score(PairLines(n, block) for n, block in enumerate(blocks))
+            scorer._cache = self._cache  # which the test has opened
+            found = scorer.score_lines(PairLines(n, block) for n, block in enumerate(blocks))
             for _, scores in found:
                 yield ListScores(list(scores.values), scores.words)

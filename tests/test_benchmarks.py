@@ -66,7 +66,7 @@ def test_scoring_compares_the_same_values(repository: Path, tmp_path: Path) -> N
     assert figures["annotate float32, largest error in log"]["median"] < 1e-4
     assert len(figures["annotate float32 / plain float32 (target 4)"]["values"]) == 3
     # Torch alone takes more than 100 MB; nothing here needs 2 GB.
-    assert 100 < figures["whole table, preset small: peak memory"]["median"] < 2000
+    assert 100 < figures["whole table, preset encoder-decoder-small: peak memory"]["median"] < 2000
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_rescoring_compares_the_same_values(
 ) -> None:
     monkeypatch.setattr(rescoring, "TURNS", 1)
     figures = run(repository, tmp_path, "rescoring", "--lists", "3")
-    for name in ("lstm", "attention"):
+    for name in ("lstm", "rnnsearch"):
         assert figures[f"{name}: largest difference in log"]["max"] < 1e-4
         assert len(figures[f"{name}: against plain, every line"]["values"]) == 1
 
@@ -100,7 +100,7 @@ def test_the_transformer_has_the_scores_of_ctranslate2(
 def test_caching_compares_the_same_bytes(
     repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rescoring, "CACHE_PRESET", "attention-small")
+    monkeypatch.setattr(rescoring, "CACHE_PRESET", "rnnsearch-small")
     figures = run(repository, tmp_path, "caching", "--cache-lists", "20")
     assert figures["a full cache"]["median"] > 0
 

@@ -10,10 +10,13 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.features import FEATURES, FROM_FILES, OF_SHORTLISTS, Feature, lexicon, neural
+from phrasescore.features import lexicon, neural
+from phrasescore.features.columns import KINDS, load_kind
+from phrasescore.features.feature import Feature, ScoreRow
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
-from phrasescore.features.lexicon import LexicalScore, Lexicon
+from phrasescore.features.lexicon import LexicalScore, LexiconTable
+from phrasescore.features.named import FEATURES, OF_SHORTLISTS
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.program import ProgramScore
 from phrasescore.features.word_counts import (
@@ -59,9 +62,9 @@ def make_language_model(folder: Path) -> Feature:
     return LanguageModelScore(str(path))
 
 
-def make_lexicon(_: Path) -> Feature:
+def make_lexicon(_: Path, *, reverse: bool = False) -> Feature:
     entries = [("the", "la", 0.5), ("house", "maison", 0.9), ("the", "NULL", 0.25)]
-    return LexicalScore(Lexicon.from_entries("lex.f2e", entries))
+    return LexicalScore(LexiconTable.from_entries("lex.f2e", entries), reverse=reverse)
 
 
 def make_foreign(folder: Path) -> Feature:
@@ -76,12 +79,13 @@ def make_program(folder: Path) -> Feature:
 
 MAKERS: dict[str, Callable[[Path], Feature]] = {
     "ctranslate2": make_foreign,
-    "language_model": make_language_model,
+    "lm": make_language_model,
     "length_ratio": lambda _: LengthRatio(),
     "lexicon": make_lexicon,
-    "neural": make_neural,
+    "reverse_lexicon": lambda folder: make_lexicon(folder, reverse=True),
+    "model": make_neural,
     "number_mismatch": lambda _: NumberMismatch(),
-    "program": make_program,
+    "command": make_program,
     "punctuation_mismatch": lambda _: PunctuationMismatch(),
     "source_unknown_words": lambda _: SourceUnknownWords([Vocabulary(SOURCE_WORDS)]),
     "target_length": lambda _: TargetLength(),
@@ -90,7 +94,7 @@ MAKERS: dict[str, Callable[[Path], Feature]] = {
 }
 
 
-@pytest.fixture(params=sorted(FEATURES))
+@pytest.fixture(params=sorted(MAKERS))
 def feature(request: pytest.FixtureRequest, tmp_path: Path) -> Feature:
     return MAKERS[request.param](tmp_path)
 
@@ -165,14 +169,19 @@ def test_tallies_of_parts_are_that_of_the_whole(feature: Feature) -> None:
 
 
 def test_every_feature_is_under_contract() -> None:
-    assert sorted(MAKERS) == sorted(FEATURES)
+    kinds = KINDS.keys() - {"feature", "scores"}  # of which neither computes values itself
+    assert sorted(MAKERS) == sorted({*FEATURES, *kinds})
     for place in FEATURES.values():
         assert pkgutil.resolve_name(place)
+    for kind, line in KINDS.items():
+        made = load_kind(kind).of("x")
+        assert (kind, made.argument) == (made.kind(), "x")
+        assert line.of_phrases == (kind == "feature" or made.not_of_phrases() is None)
 
 
 def test_what_makes_a_feature_is_known_of_each() -> None:
     for name, place in FEATURES.items():
         made = pkgutil.resolve_name(place)
         assert (name in OF_SHORTLISTS) == hasattr(made, "from_checkpoints")
-        if name not in OF_SHORTLISTS | FROM_FILES:
-            assert made().fingerprints == ("",)
+        if name not in OF_SHORTLISTS:
+            assert made().rows == (ScoreRow(),)

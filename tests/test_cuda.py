@@ -15,7 +15,8 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.features import BLOCK_SIZE, neural
+from phrasescore.features import neural
+from phrasescore.features.feature import BLOCK_SIZE
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
@@ -28,7 +29,7 @@ from tests.tiny_lists import ListTask
 
 pytestmark = pytest.mark.gpu
 
-KINDS = ("encoder-decoder", "lstm", "attention", "transformer", "grconv", "cslm", "joint")
+KINDS = ("encoder-decoder", "lstm", "rnnsearch", "transformer", "grconv", "cslm", "joint")
 # What a GPU's products may change of a log-probability of some words, or of a perplexity, as a
 # share.
 ERRORS = {"float32": 1e-4, "tf32": 0.01, "bfloat16": 0.05}
@@ -247,7 +248,7 @@ def test_what_is_generated_is_as_probable_as_on_the_cpu(
 ) -> None:
     lists = []
     for device in ("cpu", "cuda"):
-        where = ("--nbest", folder / f"{device}.nbest", 2, "-o", folder / device)
+        where = ("--nbest", folder / f"{device}.nbest", "--nbest-size", 2, "-o", folder / device)
         options = ("--beam=3", "--max-length=6", "--name=N0", f"--device={device}")
         exact = () if device == "cpu" else (f"--precision={precision}",)
         run("generate", folder / kind, folder / "few.en", *where, *options, *exact)
@@ -265,7 +266,7 @@ def test_samples_are_those_of_the_cpu(folder: Path, kind: str) -> None:
 
 
 def test_segments_are_those_of_the_cpu(folder: Path) -> None:
-    model = ("--model", folder / "attention", "--confidence=forward")
+    model = ("--model", folder / "rnnsearch", "--confidence=forward")
     command = ("segment", folder / "few.en", *model, "--max-segment=3", "--beam=2")
     cpu, cuda = on_both(folder, *command)
     assert cuda.read_bytes() == cpu.read_bytes()
@@ -273,7 +274,7 @@ def test_segments_are_those_of_the_cpu(folder: Path) -> None:
 
 def test_unknown_words_are_copied_as_on_the_cpu(folder: Path) -> None:
     options = ("--copy-unknown", "--beam=2", "--max-length=6")
-    cpu, cuda = on_both(folder, "generate", folder / "attention", folder / "few.en", *options)
+    cpu, cuda = on_both(folder, "generate", folder / "rnnsearch", folder / "few.en", *options)
     assert cuda.read_bytes() == cpu.read_bytes()
 
 

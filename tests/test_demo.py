@@ -160,14 +160,14 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: P
     first = run_demo(output, quick)
     assert first.returncode == 0, first.stderr
     assert f"$ phrasescore experiment {quick} -o {output}\n" in first.stdout
-    assert "step 3 of 6: train rnn\n" in first.stderr
+    assert "step 3 of 6: train encoder-decoder\n" in first.stderr
     # The experiment's table, and then the comparison.
     table = (output / "table.txt").read_text(encoding="utf-8")
     assert [line.split()[0] for line in table.splitlines()[1:3]] == ["Baseline", "+RNN"]
     assert first.stdout.index(table) < first.stdout.index("FREQUENT: ")
     assert first.stdout.index("FREQUENT: ") < first.stdout.index("RARE: ")
     assert "il a pris le petit-déjeuner dans le" in first.stdout  # of a rare phrase
-    annotated = read_phrase_table(str(output / "tables" / "rnn" / "phrase-table.gz"))
+    annotated = read_phrase_table(str(output / "tables" / "encoder-decoder" / "phrase-table.gz"))
     assert {line.num_scores for line in annotated} == {5}
 
     # Both rows have the same translations: there are no differences to show.

@@ -12,6 +12,7 @@ from click.testing import CliRunner
 
 from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
+from phrasescore.features.model import Network
 from tests.command_line import succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 
@@ -76,7 +77,7 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     (tmp_path / "source").write_text("the house\n" * 20)
     model = RandomModel(tmp_path / "model", ["the", "house"], WORDS)
     inputs = [str(tmp_path / "nbest"), "--source", str(tmp_path / "source")]
-    options = ["--model", str(model.path), "--feature", "unknown_words", "--normalize"]
+    options = [*Network(str(model.path), normalize=True).options(), "--feature", "unknown_words"]
     succeeded(
         CliRunner().invoke(main, ["rescore", *inputs, *options, "-o", str(tmp_path / "rescored")])
     )
@@ -84,7 +85,13 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     scorer = ["--sctype", "BLEU", "--scconfig", "case:true", "--ffile", "features", "--scfile"]
     run_tool(tmp_path, "extractor", *scorer, "scores", "-r", "reference", "-n", "rescored")
     header, *values = (tmp_path / "features").read_text().splitlines()
-    assert header.split()[3:] == ["4", "LM0_0", "RNN0_0", "RNN0Norm_0", "UnknownWords0_0"]
+    assert header.split()[3:] == [
+        "4",
+        "LM0_0",
+        "EncoderDecoder0_0",
+        "EncoderDecoder0Norm_0",
+        "UnknownWords0_0",
+    ]
     first = (tmp_path / "rescored").read_text().split(" ||| ")[2].split(" ")
     # extractor reads float32 and writes six digits.
     assert [float(value) for value in values[0].split()] == pytest.approx(
@@ -147,7 +154,8 @@ def translate_as_before_and_list(folder: Path, text: str, name: str, *options: s
 
 def score_again(folder: Path, *options: object) -> list[dict[str, float]]:
     """Return the features for each hypothesis, the network's own value as ``Ours``."""
-    network = ["--model", folder / "model", "--name", "Ours", "--unnormalized", "--threads", 1]
+    column = Network(str(folder / "model"), name="Ours", unnormalized=True)
+    network = [*column.options(), "--threads", 1]
     files = [folder / "nbest", "--source", folder / "dev.en", "-o", folder / "rescored"]
     run("rescore", *files, *network, *options)
     lists = list(read_nbest(str(folder / "rescored")))

@@ -122,7 +122,13 @@ def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
     # It wants all of its tools in one folder, used or not.
     (tools,) = {str(Path(tool(name)).parent) for name in ("mert", "extractor", "kbmira", "pro")}
     command += ["--working-dir", task.path("mert-work"), "--mertdir", tools]
-    command += ["--no-filter-phrase-table", "--decoder-flags", "-threads 1 -v 0", "--nbest", "20"]
+    command += [
+        "--no-filter-phrase-table",
+        "--decoder-flags",
+        "-threads 1 -v 0",
+        "--nbest-size",
+        "20",
+    ]
     command += ["--maximum-iterations", "2", "--predictable-seeds"]
     subprocess.run(command, check=True, capture_output=True, timeout=300, cwd=task.folder)
     weights = load_weights(task.path("mert-work/moses.ini")).lists

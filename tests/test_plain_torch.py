@@ -7,17 +7,17 @@ import pytest
 import torch
 from torch import nn
 
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.lstm import LstmNetwork
-from phrasescore.settings.kinds import AttentionConfig, EncoderDecoderConfig, LstmConfig
+from phrasescore.models.rnnsearch import RnnsearchNetwork
+from phrasescore.settings.kinds import EncoderDecoderConfig, LstmConfig, RnnsearchConfig
 from tests.benchmarks.plain_torch import (
     IdPair,
     PlainScorer,
-    plain_attention,
     plain_encoder_decoder,
     plain_lstm,
+    plain_rnnsearch,
     train_steps,
 )
 from tests.reference_encoder_decoder import Array, log_prob, random_parameters
@@ -103,17 +103,17 @@ def lstm() -> tuple[nn.Module, PlainScorer]:
     return network.eval(), plain_lstm(network)
 
 
-def attention() -> tuple[nn.Module, PlainScorer]:
-    sizes = AttentionConfig(hidden_size=5, embedding_size=4, maxout_size=3, alignment_size=6)
-    network = AttentionNetwork(sizes, 6, 7)
+def rnnsearch() -> tuple[nn.Module, PlainScorer]:
+    sizes = RnnsearchConfig(hidden_size=5, embedding_size=4, maxout_size=3, alignment_size=6)
+    network = RnnsearchNetwork(sizes, 6, 7)
     generator = torch.Generator().manual_seed(1)
     with torch.no_grad():
         for parameter in network.parameters():
             parameter.normal_(0, 0.5, generator=generator)
-    return network.eval(), plain_attention(network)
+    return network.eval(), plain_rnnsearch(network)
 
 
-@pytest.mark.parametrize("build", [lstm, attention])
+@pytest.mark.parametrize("build", [lstm, rnnsearch])
 @pytest.mark.parametrize("batch_size", [1, 3, 10])
 def test_plain_scores_are_those_of_the_network(
     build: Callable[[], tuple[nn.Module, PlainScorer]], batch_size: int

@@ -11,7 +11,7 @@ import torch
 
 SOME = (
     "not benchmarks and not tf32 and (not bfloat16 or encoder-decoder)"
-    " and not (samples and not attention) and not (waits and (adam or sgd) and not encoder-decoder)"
+    " and not (samples and not rnnsearch) and not (waits and (adam or sgd) and not encoder-decoder)"
 )
 
 

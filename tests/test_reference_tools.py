@@ -154,7 +154,7 @@ def test_the_oracle_of_real_lists_is_the_one_that_was_found_before(shared_data: 
     # Measured when the data were made (shared/data/README.md).
     for name, first, best in (("val", "57.09", "73.06"), ("test_2016_flickr", "57.64", "75.15")):
         nbest = str(shared_data / f"{name}.1000best.gz")
-        report = evaluate([], shared_data / f"{name}.fr", "--nbest", nbest)
+        report = evaluate([], shared_data / f"{name}.fr", "--lists", nbest)
         lines = [line.split()[3].removesuffix(",") for line in report.splitlines()[1:3]]
         assert lines == [first, best]
 

@@ -89,14 +89,25 @@ def test_lists_are_tuned_from_their_start_weights(folder: Path) -> None:
 
 def test_a_network_is_trained_for_bleu_with_its_lists_and_weights(folder: Path) -> None:
     words = ("--lists", "lists/rescored", "--source", "dev.s", "--references", "dev.t", "--weights")
-    start = ("train", "attention", "--objective", "xbleu", "--from", "out/models/attention")
+    start = ("train", "rnnsearch", "--objective", "xbleu", "--from", "out/models/attention")
     more = ("--updates", "1", "--threads", "1", "-o", folder / "model")
     succeeded(run(*start, *words, "lists/weights", *more))
 
 
 def test_an_annotated_table_is_decoded_with_its_columns(folder: Path) -> None:
     ini = "out/tables/rnn+reverse+unknown_words/moses.ini"
-    words = ("-f", ini, "--processes", "1", "--stack", "5", "--nbest", folder / "nbest", "3")
+    words = (
+        "-f",
+        ini,
+        "--processes",
+        "1",
+        "--stack",
+        "5",
+        "--nbest",
+        folder / "nbest",
+        "--nbest-size",
+        "3",
+    )
     succeeded(run("decode", "test.s", *words, "-o", folder / "out"))
     assert (folder / "nbest").read_bytes() == Path("lists/annotated.nbest").read_bytes()
 
@@ -111,7 +122,7 @@ def test_a_row_of_an_experiment_translates(folder: Path, row: str) -> None:
 
 def test_a_system_writes_its_lists_and_confidence(folder: Path) -> None:
     words = ("test.s", "--tokenized", "--workers", "1", "--confidence", "-o", folder / "out")
-    nbest = ("--nbest", folder / "nbest", "2")
+    nbest = ("--nbest", folder / "nbest", "--nbest-size", "2")
     succeeded(run("translate", f"{BEST}/system.toml", *words, *nbest))
     assert (folder / "out").read_bytes() == Path("lists/translated").read_bytes()
     _assert_same_lists(folder / "nbest", Path("lists/translated.nbest"))
@@ -129,16 +140,33 @@ def test_a_finished_experiment_is_reported_and_not_continued(folder: Path) -> No
     succeeded(run("report", "--experiment", "out", "-o", folder / "page"))
     page = (folder / "page" / "index.html").read_text(encoding="utf-8")
     assert "47.89" in page
+    text = Path("experiment.toml").read_text(encoding="utf-8")
+    Path("new.toml").write_text(_in_new_words(text), encoding="utf-8")
     check_refusal(
-        run("experiment", "experiment.toml", "-o", "out"),
+        run("experiment", "new.toml", "-o", "out"),
         "out/steps.json: expected the state of a run of this version: Object missing required "
         "field `digests`; a run of 0.3 cannot go on: name another folder\n",
     )
 
 
-def test_the_file_of_an_experiment_is_read(folder: Path) -> None:
-    words = ("experiment", "experiment.toml", "-o", folder / "out", "--dry-run")
-    assert succeeded(run(*words)).stdout.count("to do") == 12
+def _in_new_words(settings: str) -> str:
+    for old, new in (
+        ('["rnn", ', '["encoder-decoder", '),
+        ("[models.rnn]", "[models.encoder-decoder]"),
+        ("[models.reverse]", '[models.reverse]\nkind = "encoder-decoder"\nreverse = true'),
+        ("attention", "rnnsearch"),
+    ):
+        settings = settings.replace(old, new)
+    return settings
+
+
+def test_the_file_of_an_experiment_needs_the_new_names(folder: Path) -> None:
+    words = ("-o", folder / "out", "--dry-run")
+    problem = "[models.rnn] kind: is missing: the model rnn is now encoder-decoder"
+    check_refusal(run("experiment", "experiment.toml", *words), problem)
+    text = Path("experiment.toml").read_text(encoding="utf-8")
+    Path("new.toml").write_text(_in_new_words(text), encoding="utf-8")
+    assert succeeded(run("experiment", "new.toml", *words)).stdout.count("to do") == 12
 
 
 @pytest.mark.parametrize(

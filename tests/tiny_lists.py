@@ -87,4 +87,4 @@ class ListTask:
 
 
 FEATURES = {"encoder-decoder": "TranslationModel0_1"}
-FEATURES |= dict.fromkeys(("attention", "cslm", "grconv", "joint", "lstm"), "Network0")
+FEATURES |= dict.fromkeys(("rnnsearch", "cslm", "grconv", "joint", "lstm"), "Network0")

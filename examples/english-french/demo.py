@@ -22,7 +22,7 @@ FOLDER = Path(__file__).resolve().parent
 ROOT = FOLDER.parents[1]
 EXPERIMENT = FOLDER / "experiment.toml"
 # In the output folder: the table of the row +CSLM+RNN, whose last score is the network's.
-ANNOTATED = Path("tables", "rnn", "phrase-table.gz")
+ANNOTATED = Path("tables", "encoder-decoder", "phrase-table.gz")
 SHOWN_PHRASES = 5  # frequent ones, and as many rare ones
 
 
@@ -80,7 +80,7 @@ def report(output: Path) -> int:
     if index.is_file() and index.stat().st_mtime >= translated:
         return 0
     # The cslm is in the search: there is nothing of it to draw but its training.
-    models = [made / "models" / name for name in ("rnn", "attention", "cslm")]
+    models = [made / "models" / name for name in ("encoder-decoder", "rnnsearch", "cslm")]
     return run(
         "report",
         made / ANNOTATED,
@@ -101,7 +101,7 @@ What next, from {ROOT}:
   the table again:       {made}/table.txt
   your own data:         {from_root(EXPERIMENT)} with your files (docs/experiment.md)
   with Moses' search:    decoder = "moses" and moses_bin = "..." in its [engine]
-  what a network is:     phrasescore show {made}/models/rnn""")
+  what a network is:     phrasescore show {made}/models/encoder-decoder""")
 
 
 def end_if_failed(code: int) -> None:
@@ -116,7 +116,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="The experiment of the shipped example.")
     parser.add_argument("--fresh", action="store_true", help="remove what an earlier run made")
     parser.add_argument(
-        "--experiment", type=Path, default=EXPERIMENT, help="another file, with a model rnn"
+        "--experiment",
+        type=Path,
+        default=EXPERIMENT,
+        help="another file, with a model encoder-decoder",
     )
     parser.add_argument(
         "--output", type=Path, default=ROOT / "demo-output" / "experiment", help="a folder"

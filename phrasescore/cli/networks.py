@@ -39,7 +39,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 
 @options.verb(
     "Train a network on text or on a phrase table",
-    "train attention train.en train.fr --minutes 60 -o model",
+    "train rnnsearch train.en train.fr --minutes 60 -o model",
     main="-o --minutes --subwords --reverse --right-to-left --set --objective --from",
 )
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
@@ -83,7 +83,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     """Train a network of the given KIND, and write it to the folder MODEL.
 
-    KIND is attention, cslm, encoder-decoder, grconv, joint, lstm or transformer.
+    KIND is cslm, encoder-decoder, grconv, joint, lstm, rnnsearch or transformer.
 
     A network learns from parallel text: the files SOURCE and TARGET, with one tokenised sentence
     per line. An encoder-decoder can also learn from the pairs in the phrase table TABLE. A cslm is

@@ -21,7 +21,7 @@ Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its comman
 
 _WRITTEN = (
     *("output", "target_output", "moses_ini_out", "report", "translations"),
-    *("word_scores", "segments", "explain", "differences", "plot"),
+    *("word_scores", "segments", "explain", "differences", "plot", "nbest_file"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
 _INI = "MOSES_INI"
@@ -42,8 +42,6 @@ def suggest(**facts: Any) -> None:
     context = click.get_current_context()
     given: Given = {**context.params, **facts}
     names = [given.get(name) for name in _WRITTEN]
-    if isinstance(lists := given.get("nbest"), tuple):  # the option FILE N, and no argument
-        names.append(lists[0])
     files = [quote(str(name)) for name in names if name not in (None, "-")]
     if not files:
         return  # the result is on stdout, where data is all that is wanted
@@ -129,7 +127,8 @@ def _after_tune(given: Given) -> Step | None:
     elif decoder is None:
         commands = [f"phrasescore decode TEST --config {quote(ini)} -o test.out"]
     elif decoder == "embedded":
-        nbest = f"--nbest test.nbest {given['nbest_size']} --distinct " * bool(added)
+        size = given["nbest_size"]
+        nbest = f"--nbest test.nbest --nbest-size {size} --distinct " * bool(added)
         flags = f"{given['decoder_flags']} ".lstrip()
         config = f"--config {quote(given['moses_ini'])} {weights}"
         commands = [f"phrasescore decode TEST {config} {flags}{nbest}-o test.out"]
@@ -147,7 +146,7 @@ def _after_tune(given: Given) -> Step | None:
 
 
 def _after_translation(given: Given) -> Step | None:
-    if (output := given["output"]) == "-" or given.get("as_lists"):
+    if (output := given["output"]) == "-":
         return None
     command = f"phrasescore evaluate {quote(output)} --references REFERENCES"
     return "compare the translations with references", [command]
@@ -172,7 +171,7 @@ def _after_system(given: Given) -> Step | None:
 
 
 def _after_decode(given: Given) -> Step | None:
-    lists = "-" if given["nbest"] is None else given["nbest"][0]
+    lists = given["nbest_file"] or "-"
     if "-" in (lists, given["source"]):
         return _after_translation(given)
     options = f"--source {quote(given['source'])} --model MODEL -o {_tagged(lists, 'rescored')}"

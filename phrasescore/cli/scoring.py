@@ -23,10 +23,7 @@ _logger = logging.getLogger(__name__)
     main="--model --feature -o --moses-ini --moses-ini-out --for --resume --workers",
 )
 @options.argument("table", metavar="TABLE")
-@columns.models
-@columns.features
-@columns.lexicons
-@columns.line_scores
+@columns.of_tables
 @options.output
 @heading("Input")
 @options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
@@ -49,8 +46,8 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     """
     from phrasescore.workflows.annotate import annotate as run
 
-    specs = columns.take_columns(ctx, given)
-    done = run(table, specs, output, **grouped(run, given), progress=show_progress)
+    wanted = columns.take_columns(ctx, given)
+    done = run(table, wanted, output, **grouped(run, given), progress=show_progress)
     if given["texts"]:
         counts = f"{done.scored:,} of {done.lines:,}"
         _logger.info("%s lines have a source that occurs in the texts", counts)
@@ -68,12 +65,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
-@columns.models
-@columns.foreign_models
-@columns.commands
-@columns.features
-@columns.language_models
-@columns.lexicons
+@columns.of_text
 @columns.named_scores
 @options.of(Rescoring)
 @columns.word_scores
@@ -90,8 +82,8 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     """
     from phrasescore.workflows.rescore import rescore as run
 
-    specs = columns.take_foreign_columns(ctx, given)
-    done = run(nbest, source, specs, output, **grouped(run, given), progress=show_progress)
+    wanted = columns.take_columns(ctx, given)
+    done = run(nbest, source, wanted, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
     next_step.suggest()
@@ -105,12 +97,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 )
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
-@columns.models
-@columns.foreign_models
-@columns.commands
-@columns.features
-@columns.language_models
-@columns.lexicons
+@columns.of_text
 @options.of(TextScoring)
 @columns.word_scores
 @options.output
@@ -125,8 +112,8 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **given:
     """
     from phrasescore.workflows.score import score as run
 
-    specs = columns.take_foreign_columns(ctx, given)
-    done = run(source, target, specs, output, **grouped(run, given), progress=show_progress)
+    wanted = columns.take_columns(ctx, given)
+    done = run(source, target, wanted, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
     next_step.suggest()

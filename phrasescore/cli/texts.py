@@ -21,13 +21,13 @@ _logger = logging.getLogger(__name__)
 @options.verb(
     "Measure BLEU and other metrics, and compare systems",
     "evaluate baseline.fr translations.fr --references test.fr --paired approximate",
-    main="--references --metric --paired --nbest --source -o --format",
+    main="--references --metric --paired --lists --source -o --format",
 )
 @options.argument("hypotheses", metavar="[HYP]...", nargs=-1)
 @heading("Input")
 @options.references(required=True)
 @options.file(
-    "--nbest",
+    "--lists",
     "Also measure the oracle for these n-best lists: the hypotheses chosen for the highest BLEU.",
     "NBEST",
 )
@@ -106,9 +106,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 @options.file("--general-target", "An n-gram model of general text, such as TARGET.", "LM")
 @options.of(Selecting)
 @heading("Output")
-@options.file(
-    "--scores differences", "Write the cross-entropy difference of each line to this file."
-)
+@options.file("--differences", "Write the cross-entropy difference of each line to this file.")
 @options.output
 @options.file("--target-output", "Write the selected lines of TARGET.")
 def select(text: str, output: str, **given: Any) -> None:
@@ -142,8 +140,13 @@ def select(text: str, output: str, **given: Any) -> None:
     "lines, or a moses.ini.",
 )
 @options.of(Reranking)
+@heading("Output")
+@options.file(
+    "--nbest nbest_file",
+    "Write the whole lists in their new order to this file, with the new score as total.",
+)
 @options.output
-def rerank(nbest: str, output: str, **given: Any) -> None:
+def rerank(nbest: str, output: str, nbest_file: str | None, **given: Any) -> None:
     """Order the hypotheses in NBEST by a new score, and write the best one from each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
@@ -151,7 +154,8 @@ def rerank(nbest: str, output: str, **given: Any) -> None:
     """
     from phrasescore.workflows.rerank import rerank as run
 
-    done = run(nbest, output, **grouped(run, given), progress=show_progress)
+    own = grouped(run, given)
+    done = run(nbest, output, lists=nbest_file, **own, progress=show_progress)
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:

@@ -6,26 +6,43 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
-from phrasescore.cli.options import FILE_NAME, heading, names_of, take
+from phrasescore.cli.options import FILE_NAME, heading, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating, Segmenting
-from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 _logger = logging.getLogger(__name__)
 
 _OF_ENGINE = ("engine", "workers")
-_nbest = options.option(
-    "--nbest",
-    "Write the N best translations of each sentence to FILE, in Moses' format.",
-    type=(str, click.IntRange(min=1)),
-    metavar="FILE N",
-    subject="Output",
+_LIST_SIZE = 100  # of --nbest
+_nbest = options.together(
+    options.file(
+        "--nbest nbest_file",
+        "Write the best translations of each sentence to this file, in Moses' format with their "
+        "features.",
+        subject="Output",
+    ),
+    options.option(
+        "--nbest-size",
+        "Number of translations per sentence in --nbest.",
+        type=click.IntRange(min=1),
+        metavar="N",
+        show_default=str(_LIST_SIZE),
+        subject="Output",
+    ),
 )
+
+
+def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
+    """Replace the options for n-best lists by the file and the size, or by None."""
+    path, size = given.pop("nbest_file"), given.pop("nbest_size")
+    if path is None and size is not None:
+        raise ArgumentError("--nbest-size requires --nbest")
+    return None if path is None else (path, size or _LIST_SIZE)
 
 
 @options.verb(
@@ -57,7 +74,6 @@ _nbest = options.option(
 )
 @options.of(
     SearchSettings,
-    without=names_of(FeedForwardScoring),
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
     models={"type": FILE_NAME},
 )
@@ -69,7 +85,6 @@ _nbest = options.option(
     metavar="NAME=VALUE",
     callback=options.numbers_by_name("NAME=VALUE, each name once", above=float("-inf")),
 )
-@options.of(FeedForwardScoring)
 @heading("Output")
 @_nbest
 @options.flag("--distinct", "For --nbest: write only distinct translations.")
@@ -88,12 +103,12 @@ def decode(**given: Any) -> None:
 
     engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})
     how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
-    if given["nbest"] is not None:
-        given["nbest"] = NbestRequest(*given["nbest"], *how)
-    elif any(how):
+    lists = _take_nbest(given)
+    if lists is None and any(how):
         raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     search = take(SearchSettings, given)
-    run(**given, search=search, engine=engine, progress=show_progress)
+    nbest = None if lists is None else NbestRequest(*lists, *how)
+    run(**given, nbest=nbest, search=search, engine=engine, progress=show_progress)
     next_step.suggest()
 
 
@@ -107,12 +122,7 @@ def decode(**given: Any) -> None:
     "--tokenized", "TEXT has the system's words, as dev and test have; so has the output."
 )
 @heading("Output")
-@options.option(
-    "--nbest",
-    "Write the N best translations of each sentence to FILE, in Moses' format with all features.",
-    type=(str, click.IntRange(min=1)),
-    metavar="FILE N",
-)
+@_nbest
 @options.file("--explain", "Write the features of each translation to this file, as JSON.")
 @options.flag(
     "--confidence",
@@ -129,8 +139,8 @@ def translate(**given: Any) -> None:
     """
     from phrasescore.workflows.translation.translate import translate as run
 
-    compute = take(Compute, given)
-    run(**given, compute=compute, progress=show_progress)
+    compute, nbest = take(Compute, given), _take_nbest(given)
+    run(**given, nbest=nbest, compute=compute, progress=show_progress)
     next_step.suggest()
 
 
@@ -170,7 +180,8 @@ def generate(**given: Any) -> None:
     """
     from phrasescore.workflows.generate import generate as run
 
-    run(**grouped(run, given), progress=show_progress)
+    nbest = _take_nbest(given)
+    run(**grouped(run, given), nbest=nbest, progress=show_progress)
     next_step.suggest()
 
 

@@ -10,18 +10,12 @@ from phrasescore.cli import columns, next_step, options
 from phrasescore.cli.options import heading, names_of, only, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.cli.translate import decode
-from phrasescore.features import rescore_options
-from phrasescore.foreign import ForeignText
 from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
-_COLUMNS = (
-    *("models", "foreign_models", "commands"),
-    *("language_models", "lexicons", "reverse_lexicons", "features"),
-)
 # Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
 _SHARED = {"references", "start", "output"}
 _OF_LISTS = _SHARED | {"lists"}
@@ -32,6 +26,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     "Find the feature weights with the highest BLEU",
     "tune nbest.new.gz --references dev.fr --weights moses.ini -o weights",
     main="--references --weights --source --decoder --moses-ini --moses-ini-out -o --resume",
+    kind=columns.OrderedColumns,
 )
 @options.argument("lists", metavar="[NBEST]...", nargs=-1)
 @heading("Input")
@@ -74,42 +69,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     },
 )
 @options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
-@heading("Networks and features")
-@options.files(
-    "--rescore rescore_models", "Add this model's score to the lists of each round.", "MODEL"
-)
-@options.files(
-    "--rescore-ctranslate2 rescore_foreign_models",
-    "Add the score of a model converted for CTranslate2 to the lists of each round.",
-    "FOLDER",
-)
-@columns.foreign_text
-@options.option(
-    "--rescore-scores-command rescore_commands",
-    "Add the scores of a program to the lists of each round, as rescore --scores-command does.",
-    multiple=True,
-    metavar="COMMAND",
-)
-@options.files(
-    "--rescore-lm rescore_language_models",
-    "Add an n-gram model's score to the lists of each round, as rescore --lm does.",
-)
-@options.files(
-    "--rescore-lexicon rescore_lexicons",
-    "Add the score from Moses' lex.f2e to the lists of each round, as rescore --lexicon does.",
-)
-@options.files(
-    "--rescore-reverse-lexicon rescore_reverse_lexicons",
-    "Add the score from Moses' lex.e2f to the lists of each round, as rescore --reverse-lexicon "
-    "does.",
-)
-@options.option(
-    "--rescore-feature rescore_features",
-    "Add this feature to the lists of each round, as rescore --feature does.",
-    multiple=True,
-    metavar="NAME[@N]",
-    callback=columns.check_features,
-)
+@columns.of_rounds
 @options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
 @options.of(tuning.TuningFiles)
 @options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
@@ -143,24 +103,17 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 
         own = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
-        added = {f"rescore_{name}": name for name in _COLUMNS}
-        allowed = {*own, *added, *names_of(ForeignText), "decoder", "decoder_flags"}
+        wanted = columns.take_columns(ctx, given)
+        allowed = {*own, *columns.OF_ROUNDS, "decoder", "decoder_flags"}
         options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
-        specs = [
-            columns.column_spec(kind, value)
-            for name, kind in added.items()
-            for value in given[name]
-        ]
-        added_columns = columns.with_foreign_text(ctx, specs, take(ForeignText, given))
         tune_with_decoder(
             _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
             **grouped(tune_with_decoder, only(given, own)),
-            columns=added_columns,
+            columns=wanted,
             progress=show_progress,
         )
-        scoring = {"unnormalized": given["unnormalized"]}
-        words = rescore_options(added_columns, given["backoff_lm"], **scoring)
+        words = [word for column in wanted for word in column.options()]
         next_step.suggest(rescore_options=words)
 
 

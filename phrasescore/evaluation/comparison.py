@@ -281,7 +281,7 @@ def read_translations(translations: Text, name: str = "") -> Sentences:
     """Return translations as `read_text` does; an n-best list is an error."""
     text = read_text(translations, name)
     if text.texts[0].count(" ||| ") >= 3:
-        problem = "expected one translation per line, found an n-best list: pass it with --nbest"
+        problem = "expected one translation per line, found an n-best list: pass it with --lists"
         raise DataError(text.path, 1, problem)
     return text
 

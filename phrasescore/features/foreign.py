@@ -2,18 +2,43 @@
 
 import logging
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from phrasescore.features import BlockScores, Feature
-from phrasescore.features.score_cache import score_keys
+from phrasescore.features.columns import Column
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.converted_folder import ConvertedFolder
 from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
 from phrasescore.foreign.model import ForeignModel, ForeignNetwork
 from phrasescore.records import PhraseBlock, Tally
 
+if TYPE_CHECKING:
+    from phrasescore.features.request import ScoringRequest
+
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CTranslate2Model(Column, ForeignText):
+    """A model from another toolkit, converted for CTranslate2; `ForeignText` has its options."""
+
+    feature: ClassVar[str] = "CT2"
+    paths: ClassVar[tuple[str, ...]] = ("ctranslate2", "source_spm", "target_spm")
+    is_on_device: ClassVar[bool] = True
+
+    ctranslate2: str  # the folder
+
+    def __post_init__(self) -> None:
+        Column.__post_init__(self)
+        ForeignText.__post_init__(self)
+
+    def not_of_phrases(self) -> str:
+        return "a CTranslate2 model scores sentences: use it for n-best lists"
+
+    def load(self, request: "ScoringRequest") -> Feature:
+        return ForeignScore(self.ctranslate2, self, device=request.device, threads=request.callers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +67,6 @@ class ForeignScore(Feature):
     documents what a value depends on, and :mod:`phrasescore.foreign.generator` language models.
     """
 
-    highest = (0.0,)
     # With the distinct hypotheses of some forty lists, a batch of equal lengths has 80 of them on
     # average.
     group_size = {"cpu": 4096, "cuda": 4096}  # noqa: RUF012
@@ -61,12 +85,8 @@ class ForeignScore(Feature):
             model = ForeignModel(folder, text)
             self._network = ForeignNetwork(model, device, threads)
         self.known_words = model.known_words
-        self.fingerprints = (f"{model.fingerprint} {device.partition(':')[0]}",)
+        self.rows = (ScoreRow(f"{model.fingerprint} {device.partition(':')[0]}", highest=0.0),)
         _logger.info("%s reads %s", folder, model.frame())
-
-    def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
-        """Return the cache keys, which do not depend on alignments."""
-        return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
 
     def score(self, block: PhraseBlock) -> BlockScores:
         pairs = list(block.pairs())

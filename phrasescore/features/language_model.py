@@ -1,13 +1,37 @@
 """Score translations under an n-gram language model."""
 
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
 import numpy as np
 
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores, CountTally, Feature
+from phrasescore.features.columns import Column
+from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_content
 from phrasescore.io.text import shorten
 from phrasescore.language_models.ngram_scorer import load_ngrams, score_sentences
 from phrasescore.records import PhraseBlock
+
+if TYPE_CHECKING:
+    from phrasescore.features.request import ScoringRequest
+
+
+@dataclass(frozen=True)
+class LanguageModel(Column):
+    """An n-gram model of the target: an ARPA file, also compressed, or a KenLM binary."""
+
+    feature: ClassVar[str] = "KenLM"
+    paths: ClassVar[tuple[str, ...]] = ("lm",)
+
+    lm: str
+
+    def not_of_phrases(self) -> str:
+        problem = "a language model can only be used with rescore: Moses scores with it during the"
+        return f"{problem} search if moses.ini has a line 'KENLM ...'"
+
+    def load(self, _request: "ScoringRequest") -> Feature:
+        return LanguageModelScore(self.lm)
 
 
 class LanguageModelScore(Feature):
@@ -19,7 +43,7 @@ class LanguageModelScore(Feature):
 
     def __init__(self, path: str) -> None:
         self._model, self._path = load_ngrams(path), path
-        self.fingerprints = (digest_content(path),)
+        self.rows = (ScoreRow(digest_content(path)),)
         self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:

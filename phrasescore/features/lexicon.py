@@ -1,18 +1,23 @@
 """Word translation probabilities: the score of IBM Model 1."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError
-from phrasescore.features import BlockScores, Feature
+from phrasescore.features.columns import Column
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io.journal import new_digest
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.io.text import decode, parse_number, read_lines, shorten
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
+
+if TYPE_CHECKING:
+    from phrasescore.features.request import ScoringRequest
 
 FLOOR = 1e-7  # the smallest probability of a word: the last digit in Moses' lexical tables
 BLOCK_ENTRIES = 1 << 18  # (word, word) probabilities in memory at the same time
@@ -22,7 +27,58 @@ _Ids = NDArray[np.int64]
 _Floats = NDArray[np.float64]
 
 
-class Lexicon(NamedTuple):
+@dataclass(frozen=True)
+class Lexicon(Column):
+    """log p(target | source) under IBM Model 1, from Moses' lex.f2e."""
+
+    feature: ClassVar[str] = "Lexicon"
+    paths: ClassVar[tuple[str, ...]] = ("lexicon",)
+
+    lexicon: str
+
+    def load(self, _request: "ScoringRequest") -> Feature:
+        return LexicalScore(_load(self.lexicon))
+
+
+@dataclass(frozen=True)
+class ReverseLexicon(Column):
+    """log p(source | target) under IBM Model 1, from Moses' lex.e2f."""
+
+    feature: ClassVar[str] = "ReverseLexicon"
+    paths: ClassVar[tuple[str, ...]] = ("reverse_lexicon",)
+
+    reverse_lexicon: str
+
+    def load(self, _request: "ScoringRequest") -> Feature:
+        return LexicalScore(_load(self.reverse_lexicon), reverse=True)
+
+
+def _load(path: str) -> "LexiconTable":
+    return LexiconTable.from_entries(path, read_lexicon(path))
+
+
+def read_lexicon(path: str) -> Iterator[tuple[str, str, float]]:
+    """Yield (predicted word, given word, probability) for each line of a lexical table, lazily.
+
+    Moses' train-model.perl writes ``lex.f2e`` and ``lex.e2f`` with a line ``word word probability``
+    for each pair of words that were aligned in training. The probability is p(first word | second
+    word), with 7 decimals, and ``NULL`` stands for no word. Moses calls the source f and the target
+    e, so a line in ``lex.f2e`` is ``target source p(target | source)``
+    (scripts/training/LexicalTranslationModel.pm).
+    """
+    for number, raw in enumerate(read_lines(path), start=1):
+        fields = raw.removesuffix(b"\r").split(b" ")
+        if len(fields) != 3 or not (fields[0] and fields[1]):
+            raise DataError(path, number, f"expected 'word word probability', found {shorten(raw)}")
+        probability = parse_number(fields[2], path, number)
+        if not 0 <= probability <= 1:
+            problem = f"expected a probability from 0 to 1, found {shorten(fields[2])}"
+            raise DataError(path, number, problem)
+        predicted, given, _ = decode(path, number, raw).split(" ")
+        yield predicted, given, probability
+
+
+class LexiconTable(NamedTuple):
     """p(predicted word | given word) for the word pairs of a table, 16 bytes each."""
 
     ids: dict[str, int]  # the ids of the words of both sides, from 1; 0 stands for unknown words
@@ -32,7 +88,7 @@ class Lexicon(NamedTuple):
     probabilities: _Floats
 
     @classmethod
-    def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "Lexicon":
+    def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "LexiconTable":
         """Build the lexicon from entries: (predicted word, given word, probability)."""
         ids: dict[str, int] = {}
         predicted, given, probabilities = [], [], []
@@ -109,11 +165,11 @@ class LexicalScore(Feature):
     :param reverse: whether the source side is predicted.
     """
 
-    def __init__(self, lexicon: Lexicon, *, reverse: bool = False) -> None:
+    def __init__(self, lexicon: LexiconTable, *, reverse: bool = False) -> None:
         self._lexicon = lexicon
         self._reverse = reverse
         direction = "reverse" if reverse else "forward"
-        self.fingerprints = (f"{lexicon.fingerprint()} {direction}",)
+        self.rows = (ScoreRow(f"{lexicon.fingerprint()} {direction}"),)
         predicted, given = lexicon.sides()
         self.known_words = (predicted, given) if reverse else (given, predicted)
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
-from itertools import chain, zip_longest
+from itertools import chain
 
 import numpy as np
 import torch
@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores
+from phrasescore.features.feature import BlockScores, ScoreRow
 from phrasescore.features.neural import NeuralFeature
-from phrasescore.features.score_cache import score_keys
 from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
@@ -74,6 +73,7 @@ class SentenceScore(NeuralFeature):
         every word; they must then have the same direction. Models that predict from right to left
         are averaged separately from the others; the column then holds the mean of both
         log-probabilities of a hypothesis, weighted by the numbers of models.
+    :param options: for each network, the options of cslm and joint models.
     :param words: whether to also return the log-probability of each word; this is not possible with
         an ensemble in which some models predict from right to left.
     """
@@ -89,7 +89,7 @@ class SentenceScore(NeuralFeature):
         precision: PrecisionName = "float32",
         ensemble: bool = False,
         words: bool = False,
-        cslm: CslmOptions = USUAL,
+        options: Sequence[CslmOptions] = (),
     ) -> None:
         super().__init__(device, precision)
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
@@ -100,36 +100,34 @@ class SentenceScore(NeuralFeature):
             raise ModelError(f"{problem} predict from right to left")
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
-        self._checkpoints, self._cslm = checkpoints, cslm
+        self._checkpoints = checkpoints
+        self._options = list(options) or [USUAL] * len(checkpoints)
         self._ensemble, self._words = ensemble, words
-        names = [
-            f"{_fingerprint(checkpoint, cslm)} {precision} {device.type}"
-            for checkpoint in checkpoints
+        own = [
+            ScoreRow(
+                f"{_fingerprint(checkpoint, each)} {precision} {device.type}",
+                # Without log Z, a score is not a log-probability.
+                0.0
+                if each.normalized or not checkpoint.config.network.is_feed_forward
+                else math.inf,
+                checkpoint.config.network.is_aligned,
+            )
+            for checkpoint, each in zip(checkpoints, self._options, strict=True)
         ]
-        # Without log Z, a score is not a log-probability.
-        highest = [
-            math.inf if each.config.network.is_feed_forward and not cslm.normalized else 0.0
-            for each in checkpoints
-        ]
-        # The mean is summed in the order of the models.
-        self.fingerprints = (*names, " + ".join(names)) if ensemble else tuple(names)
-        self.highest = (*highest, max(highest)) if ensemble else tuple(highest)
+        if ensemble:  # the mean is summed in the order of the models
+            mean = " + ".join(row.fingerprint for row in own)
+            own.append(ScoreRow(mean, max(row.highest or 0.0 for row in own)))
+        self.rows = tuple(own)
 
     def _lay_out(self) -> None:
         self._models = [
-            _scores(each, self._device, self._precision, self._cslm) for each in self._checkpoints
+            _scores(checkpoint, self._device, self._precision, options)
+            for checkpoint, options in zip(self._checkpoints, self._options, strict=True)
         ]
         # Compiles the kernels before several threads do so at once.
         texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
         for model in self._models:
             model.score(texts)
-
-    def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
-        """Return the cache keys, which depend on alignments only for joint models."""
-        words = block._replace(affiliations=None)
-        aligned = [each.config.network.is_aligned for each in self._checkpoints]
-        columns = zip_longest(self.fingerprints, aligned, fillvalue=False)
-        return [score_keys(str(name), block if reads else words) for name, reads in columns]
 
     def _score(self, block: PhraseBlock) -> BlockScores:
         texts = HypothesisTexts(block)

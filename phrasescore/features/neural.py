@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores, Feature
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io import hashing
 from phrasescore.io.hashing import find, hash_word, number_words
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
@@ -59,7 +59,7 @@ class NeuralFeature(Feature):
 
     def score(self, block: PhraseBlock) -> BlockScores:
         if len(block.places) == 0:  # a network on a GPU rejects it
-            return BlockScores(np.empty((len(self.fingerprints), 0)), self._no_work)
+            return BlockScores(np.empty((len(self.rows), 0)), self._no_work)
         torch.set_num_threads(1)  # of this thread: each has its own number
         with self._precision.active():
             self.prepare()
@@ -91,7 +91,7 @@ class NeuralScore(NeuralFeature):
         if not kind.scores_phrases:
             problem = f"a model of the kind {kind.name} does not score phrase pairs;"
             raise ModelError(f"{problem} use it with rescore for n-best lists")
-        self._checkpoint, self.fingerprints = checkpoint, (checkpoint.fingerprint,)
+        self._checkpoint, self.rows = checkpoint, (ScoreRow(checkpoint.fingerprint),)
 
     def _lay_out(self) -> None:
         checkpoint, device = self._checkpoint, self._device

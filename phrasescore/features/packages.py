@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phrasescore.errors import ArgumentError, PluginError
-from phrasescore.features import FEATURES, BlockScores, Feature
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
+from phrasescore.features.named import FEATURES
 from phrasescore.io.text import shorten
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 from phrasescore.version import __version__
@@ -155,7 +156,7 @@ class PackageFeature(Feature):
     group_size = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def __init__(self, source: PackageClass) -> None:
-        self._title, self.fingerprints = source.title, (source.fingerprint,)
+        self._title, self.rows = source.title, (ScoreRow(source.fingerprint),)
         made = source.load()
         try:
             self._feature = made(**source.arguments)

@@ -3,7 +3,7 @@
 The program runs as long as the job, in its own environment, so its packages need not fit ours. All
 lines of a block are sent before their answers are read, so it may score many at once. It must
 answer when its input has no more lines for the moment; otherwise both sides would wait, and the
-time limit ends that.
+time limit ends that. A program that ends early, or does not answer in time, ends the job.
 """
 
 import contextlib
@@ -11,37 +11,80 @@ import logging
 import math
 import multiprocessing
 import os
-import re
-import selectors
+import shlex
 import shutil
 import signal
 import subprocess
 import threading
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
-from typing import IO
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Annotated, ClassVar, Self
 
+import msgspec
 import numpy as np
 
-from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.features import BlockScores, ColumnSpec, Feature, column_inputs, command_words
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.features.columns import Column
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
-from phrasescore.io.text import NUMBER, shorten
+from phrasescore.io.text import parse_number, shorten
 from phrasescore.records import PhraseBlock, Tally
+from phrasescore.settings.toml_file import TomlTable
+
+if TYPE_CHECKING:
+    from phrasescore.features.request import ScoringRequest
 
 _logger = logging.getLogger(__name__)
 
-MAX_RESTARTS = 3  # for the lines of one block
-# Seconds to wait for more output than one answer, for the last messages, and for a program to end.
-_EXTRA_SECONDS, _MESSAGE_SECONDS, _END_SECONDS = 0.05, 0.5, 5.0
-_CHUNK, _LONGEST = 1 << 16, 1000  # bytes: of one read, and of an answer at most
+# Seconds to wait for the last messages, and for a program to end.
+_MESSAGE_SECONDS, _END_SECONDS = 0.5, 5.0
+_LONGEST = 1000  # bytes of an answer at most
 _TAIL = 300  # bytes of stderr that messages show
-_NOTHING = memoryview(b"")
-_NUMBER = re.compile(NUMBER.encode())
-_LARGEST = float(np.finfo(np.float32).max)  # Moses reads floats
+
+
+@dataclass(frozen=True)
+class Command(Column):
+    """A program, as a command whose words are split as by a shell; no shell runs it."""
+
+    feature: ClassVar[str] = "Program"
+
+    command: str
+    _: KW_ONLY
+    timeout: Annotated[float, msgspec.Meta(gt=0)] = 600.0  # seconds to wait for the next answer
+
+    def words(self) -> list[str]:
+        """Return the words of the command."""
+        return _split(self.command)
+
+    def inputs(self) -> list[str]:
+        return [word for word in self.words() if os.path.isfile(word)]
+
+    def resolved(self, table: TomlTable) -> Self:
+        program, *words = self.words()
+        if "/" in program:
+            program = table.resolve(program)
+        if shutil.which(program) is None:
+            raise table.error("command", f"there is no program {program!r}")
+        return replace(self, command=shlex.join([program, *map(table.resolve, words)]))
+
+    def not_of_phrases(self) -> str:
+        return "a program scores sentences: use it for n-best lists"
+
+    def load(self, _request: "ScoringRequest") -> Feature:
+        return ProgramScore(self.command, seconds=self.timeout)
+
+
+def _split(command: str) -> list[str]:
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise ArgumentError(f"command {command!r}: {error}") from error
+    if not words:
+        raise ArgumentError(f"command: expected a program, got {command!r}")
+    return words
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,84 +93,71 @@ class ProgramTally(Tally):
 
     scores: int = 0  # that the program computed
     cached: int = 0  # that were found in the cache
-    restarts: int = 0
 
     def __str__(self) -> str:
         cached = f", {self.cached:,} of them from the cache" if self.cached else ""
-        restarts = f"; it was restarted {self.restarts:,} times" if self.restarts else ""
-        return f"{self.scores + self.cached:,} scores by a program{cached}{restarts}"
-
-
-class _EndedError(Exception):
-    """The program ended, or closed its output, before it had answered."""
+        return f"{self.scores + self.cached:,} scores by a program{cached}"
 
 
 class ProgramScore(Feature):
     """The number that a program answers for each pair; threads take turns.
 
-    If it ends early, it is started again, and the unanswered lines are sent again.
-
     :param seconds: how long to wait for the next answer.
-    :raises PhrasescoreError: if the program cannot be run, ends early too often, does not answer in
-        time, or writes more lines than it was sent, or anything but finite numbers.
+    :raises PhrasescoreError: if the program cannot be run, ends early, does not answer in time, or
+        writes more lines than it was sent, or anything but finite numbers.
     """
 
-    highest = (math.inf,)
-
     def __init__(self, command: str, *, seconds: float = 600.0) -> None:
-        self._words, self._seconds = command_words(command), seconds
-        self._title = f"--scores-command {command!r}"
+        self._words, self._seconds = _split(command), seconds
+        self._title = f"command {command!r}"
         if shutil.which(self._words[0]) is None:
             raise PhrasescoreError(f"{self._title}: there is no program {self._words[0]!r}")
-        files = column_inputs(ColumnSpec("scores_command", command))
-        digests = [digest_file(Path(path)) for path in files]
-        self.fingerprints = (" ".join(["scores_command", command, *digests]),)
+        files = [Path(word) for word in self._words if os.path.isfile(word)]
+        fingerprint = " ".join(["command", command, *map(digest_file, files)])
+        self.rows = (ScoreRow(fingerprint, highest=math.inf),)
         self._lock = threading.Lock()
         self._program: _Program | None = None
         self._owner = 0  # the process that started the program
         self._is_stopped = False
         self._answered = 0  # number of lines, for messages
 
-    def cache_keys(self, block: PhraseBlock) -> list[list[bytes]]:
-        """Return the cache keys, which do not depend on alignments."""
-        from phrasescore.features.score_cache import score_keys  # imports torch
-
-        return [score_keys(self.fingerprints[0], block._replace(affiliations=None))]
-
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
-        """End the program when all lines are scored; it must not have written more."""
+        """End the program when all lines are scored; it must not have written more.
+
+        After an error it is killed: a thread that waits for an answer gets an error, too.
+        """
         self._is_stopped = False
-        yield
-        if self._program is None or self._owner != os.getpid():
-            return
-        more = self._program.end()
-        self._program = None
-        if more and not self._is_stopped:
+        try:
+            yield
+        except BaseException:
+            self._is_stopped = True
+            if self._program is not None and self._owner == os.getpid():
+                self._program.kill()
+            raise
+        finally:
+            with self._lock:  # until no thread waits for an answer
+                more = self._end()
+        if more:
             raise PhrasescoreError(f"{self._title}: {_too_many(more)}")
 
-    def stop(self) -> None:
-        """End the program at once; a thread that waits for an answer gets an error."""
-        self._is_stopped = True
-        program = self._program
-        if program is not None and self._owner == os.getpid():
-            program.kill()
+    def _end(self) -> bytes:
+        """End this process's program, and return what it has written since the last answer."""
+        program, self._program = self._program, None
+        return b"" if program is None or self._owner != os.getpid() else program.end()
 
     def __del__(self) -> None:
         """End a program that was used outside of `computing`."""
-        program = getattr(self, "_program", None)
-        if program is not None and self._owner == os.getpid():
-            program.kill()
-            program.end()
+        if getattr(self, "_program", None) is not None:
+            self._end()
 
     def score(self, block: PhraseBlock) -> BlockScores:
         """Return the program's answers; equal pairs are sent once."""
-        answers, restarts = self.ask(tuple(map(" ".join, pair)) for pair in block.pairs())
-        row = np.array(answers, np.float64)
-        return BlockScores(row[None], ProgramTally(len(answers), 0, restarts))
+        answers = self.ask(tuple(map(" ".join, pair)) for pair in block.pairs())
+        return BlockScores(np.array([answers], np.float64), ProgramTally(len(answers)))
 
-    def ask(self, rows: Iterable[Sequence[str]]) -> tuple[list[float], int]:
-        """Return the answer to each row of texts, and the number of restarts.
+    def ask(self, rows: Iterable[Sequence[str]]) -> list[float]:
+        """Return the answer to each row of texts.
 
         A row is sent as a line with a tab between its texts; equal rows are sent once.
         """
@@ -136,45 +166,34 @@ class ProgramScore(Feature):
         ]
         distinct = list(dict.fromkeys(lines))
         with self._lock:
-            answers, restarts = self._ask(distinct)
-        values = dict(zip(distinct, answers, strict=True))
-        return [values[line] for line in lines], restarts
+            values = dict(zip(distinct, self._ask(distinct), strict=True))
+        return [values[line] for line in lines]
 
-    def _ask(self, lines: list[bytes]) -> tuple[list[float], int]:
-        """Return the answer to each line, and the number of restarts."""
+    def _ask(self, lines: list[bytes]) -> list[float]:
         answers: list[float] = []
-        restarts = 0
-        while len(answers) < len(lines):
-            try:
-                if self._program is None or self._owner != os.getpid():
-                    self._program, self._owner = _Program(self._words), os.getpid()
-                if self._is_stopped:  # since another thread called `stop`
-                    raise _EndedError("the run was stopped")
-                for answer in self._program.answers(lines[len(answers) :], self._seconds):
-                    answers.append(_number(answer.strip()))
-                    self._answered += 1
-            except OSError as error:
-                raise PhrasescoreError(f"{self._title}: cannot run it: {error.strerror}") from error
-            except (_EndedError, DataError) as error:
-                index = min(len(answers), len(lines) - 1)  # of the line that was not answered
-                number = self._answered - len(answers) + index + 1
-                problem = error.problem if isinstance(error, DataError) else str(error)
-                line = shorten(lines[index].removesuffix(b"\n"))
-                problem = f"{self._title}: line {number:,} of its input, {line}: {problem}"
-                restarts += 1
-                is_final = self._is_stopped or restarts > MAX_RESTARTS
-                if self._program is not None:
-                    self._program.kill()
-                    self._program.end()
-                self._program = None
-                if is_final or isinstance(error, DataError):
-                    raise PhrasescoreError(problem) from error
-                _logger.warning("%s; it is started again", problem)
-        return answers, restarts
+        if not lines:
+            return answers
+        try:
+            if self._is_stopped:  # by an error in another thread
+                raise DataError("", None, "the run was stopped")
+            if self._program is None or self._owner != os.getpid():
+                self._program, self._owner = _Program(self._words), os.getpid()
+            for answer in self._program.answers(lines, self._seconds):
+                answers.append(parse_number(answer.strip(), "", None))
+        except OSError as error:
+            raise PhrasescoreError(f"{self._title}: cannot run it: {error.strerror}") from error
+        except DataError as error:
+            index = min(len(answers), len(lines) - 1)  # of the line that was not answered
+            line = shorten(lines[index].removesuffix(b"\n"))
+            where = f"line {self._answered + index + 1:,} of its input, {line}"
+            self._is_stopped = True
+            raise PhrasescoreError(f"{self._title}: {where}: {error.problem}") from error
+        self._answered += len(answers)
+        return answers
 
 
 class _Program:
-    """A running program with pipes for its input, output and messages.
+    """A running program; threads write its input, and read its output and its messages.
 
     It has a session of its own: Ctrl-C ends it only through us, and its children end with it.
     """
@@ -182,95 +201,75 @@ class _Program:
     def __init__(self, words: list[str]) -> None:
         pipe = subprocess.PIPE
         self._process = subprocess.Popen(
-            words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, start_new_session=True
+            words, stdin=pipe, stdout=pipe, stderr=pipe, start_new_session=True
         )
-        stdin, stdout, stderr = self._process.stdin, self._process.stdout, self._process.stderr
-        assert stdin is not None
-        assert stdout is not None
-        assert stderr is not None
-        self._stdin, self._stdout, self._stderr = stdin, stdout, stderr
-        self._open = selectors.DefaultSelector()
-        for stream in (stdin, stdout, stderr):
-            os.set_blocking(stream.fileno(), False)
-        for stream in (stdout, stderr):
-            self._open.register(stream, selectors.EVENT_READ)
-        self._output = self._messages = b""
-        self._is_new = True
+        # What it has to read; None ends its input. The lines that it wrote; b"" is their end.
+        self._unsent: SimpleQueue[bytes | None] = SimpleQueue()
+        self._output: SimpleQueue[bytes] = SimpleQueue()
+        self._messages = b""
+        self._threads = [
+            threading.Thread(target=each, daemon=True)
+            for each in (self._write, self._read, self._note)
+        ]
+        for thread in self._threads:
+            thread.start()
         if multiprocessing.parent_process() is not None:  # a worker runs only finalizers
             Finalize(self, self.end, exitpriority=1)
+
+    def _write(self) -> None:
+        assert self._process.stdin is not None
+        # A program that has ended may have answered what it has read.
+        with contextlib.suppress(OSError), self._process.stdin as stream:
+            while (data := self._unsent.get()) is not None:
+                stream.write(data)
+                stream.flush()
+
+    def _read(self) -> None:
+        assert self._process.stdout is not None
+        with self._process.stdout as stream:
+            while line := stream.readline(_LONGEST):
+                self._output.put(line)
+        self._output.put(b"")
+
+    def _note(self) -> None:
+        assert self._process.stderr is not None
+        with self._process.stderr as stream:
+            while data := stream.read1():  # type: ignore[attr-defined]
+                self._messages = (self._messages + data)[-_TAIL:]
+                _logger.debug("%s", data.decode(errors="replace").rstrip())
 
     def answers(self, lines: list[bytes], seconds: float) -> Iterator[bytes]:
         """Send lines, and yield the answers.
 
-        :raises _EndedError: if the program ends before it has answered.
-        :raises DataError: if it writes more lines, a very long one, or none in time.
+        :raises DataError: if the program ends before it has answered, or writes more lines, a very
+            long one, or none in time.
         """
-        if self._is_new:  # finds a program that writes a title, or two numbers per line
-            yield from self._exchange(lines[:1], seconds)
-            self._is_new, lines = False, lines[1:]
-            self._pump(_EXTRA_SECONDS)
-        yield from self._exchange(lines, seconds)
-
-    def _exchange(self, lines: list[bytes], seconds: float) -> Iterator[bytes]:
-        self._pump(0)
         self._check_output()
-        unsent, missing = memoryview(b"".join(lines)), len(lines)
-        limit = time.monotonic() + seconds
-        while missing:
-            if not self._is_open(self._stdout):
-                raise _EndedError(f"expected a number, but the program {self._ending()}")
-            unsent = self._pump(max(limit - time.monotonic(), 0), unsent)
-            *answers, self._output = self._output.split(b"\n")
-            if len(answers) > missing:
-                self._output = b"\n".join([*answers[missing:], self._output])
-            if answers:
-                limit = time.monotonic() + seconds
-            yield from answers[:missing]
-            missing -= min(len(answers), missing)
-            if not missing:
-                self._check_output()
-            elif len(self._output) > _LONGEST:
-                raise DataError("", None, f"expected a number, found {shorten(self._output)}")
-            elif time.monotonic() >= limit:
+        self._unsent.put(b"".join(lines))
+        for _ in lines:
+            try:
+                answer = self._output.get(timeout=seconds)
+            except Empty:
                 problem = f"expected a number within {seconds:g} seconds, found none"
                 cure = "does the program flush its output, and answer before it reads more lines?"
-                raise DataError("", None, f"{problem}: {cure} (--answer-timeout)")
+                problem = f"{problem}: {cure} (timeout = {seconds:g})"
+                raise DataError("", None, problem) from None
+            if not answer:
+                problem = f"expected a number, but the program {self._ending()}"
+                raise DataError("", None, problem)
+            yield answer
+        self._check_output()
 
     def _check_output(self) -> None:
-        if self._output:
-            raise DataError("", None, _too_many(self._output))
-
-    def _is_open(self, stream: IO[bytes]) -> bool:
-        return not stream.closed and stream in self._open.get_map()
-
-    def _pump(self, seconds: float, unsent: memoryview = _NOTHING) -> memoryview:
-        """Wait until something can be written or read, do it, and return what is left to write."""
-        if self._is_open(self._stdin) and not unsent:
-            self._open.unregister(self._stdin)
-        elif unsent and not self._is_open(self._stdin):
-            self._open.register(self._stdin, selectors.EVENT_WRITE)
-        for key, _ in self._open.select(seconds):
-            if key.fileobj is self._stdin:
-                try:
-                    unsent = unsent[os.write(key.fd, unsent[:_CHUNK]) :]
-                except BrokenPipeError:  # it may still answer what it has read
-                    unsent = _NOTHING
-                continue
-            data = os.read(key.fd, _CHUNK)
-            if not data:
-                self._open.unregister(key.fileobj)
-            elif key.fileobj is self._stdout:
-                self._output += data
-            else:
-                self._messages = (self._messages + data)[-_TAIL:]
-                _logger.debug("%s", data.decode(errors="replace").rstrip())
-        return unsent
+        if self._output.empty():
+            return
+        if line := self._output.get():
+            raise DataError("", None, _too_many(line))
+        self._output.put(line)  # the end, for the next answer
 
     def _ending(self) -> str:
         """Say how the program ended, with the end of its messages."""
-        limit = time.monotonic() + _MESSAGE_SECONDS
-        while self._is_open(self._stderr) and time.monotonic() < limit:
-            self._pump(_EXTRA_SECONDS)
+        self._threads[-1].join(_MESSAGE_SECONDS)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_MESSAGE_SECONDS)
         code = self._process.poll()
@@ -284,36 +283,19 @@ class _Program:
 
     def end(self) -> bytes:
         """End the program, wait for it, and return output that was not read before."""
-        if self._stdin.closed:
-            return b""
-        self._pump(0)
-        self._stdin.close()
-        limit = time.monotonic() + _END_SECONDS
-        # Its children may keep the output open.
-        while self._process.poll() is None and time.monotonic() < limit:
-            self._pump(_EXTRA_SECONDS)
-            if len(self._output) > _LONGEST:
-                break
-        self.kill()
+        self._unsent.put(None)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(_END_SECONDS)
+        self.kill()  # its children may keep the output open
         self._process.wait()
-        self._pump(0)
-        self._open.close()
-        self._stdout.close()
-        self._stderr.close()
-        return self._output
+        for thread in self._threads:
+            thread.join()
+        return b"" if self._output.empty() else self._output.get()
 
     def kill(self) -> None:
         """Kill the program and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
-
-
-def _number(answer: bytes) -> float:
-    # float() would also accept nan, inf and 1_0.
-    value = float(answer) if _NUMBER.fullmatch(answer) else math.nan
-    if not abs(value) <= _LARGEST:
-        raise DataError("", None, f"expected a number, found {shorten(answer)}")
-    return value
 
 
 def _too_many(output: bytes) -> str:

@@ -18,10 +18,10 @@ _SACREBLEU_NAMES = ("bleu", "chrf2", "chrf2++", "ter")
 
 def load_programs(settings: Evaluating) -> dict[str, ProgramScore]:
     """Return the programs by their names in the output; they start when they are asked."""
-    commands = settings.scores_commands
+    commands = settings.commands
     names = settings.names or [f"Program{number}" for number in range(len(commands))]
     if names and not commands:
-        raise ArgumentError("--name requires --scores-command")
+        raise ArgumentError("--name requires --command")
     if len(names) != len(commands):
         problem = f"expected one for each of {len(commands)} programs, got {len(names)}"
         raise ArgumentError(f"--name: {problem}")
@@ -42,10 +42,10 @@ def score_with_program(
     scores: list[float] = []
     with Meter(name, "sentences", progress, total=len(rows)) as meter, program.computing():
         for start in range(0, len(rows), _ROWS):
-            answers, _ = program.ask(rows[start : start + _ROWS])
+            answers = program.ask(rows[start : start + _ROWS])
             scores += answers
             meter.update(len(answers))
-    version = hashlib.sha256(program.fingerprints[0].encode()).hexdigest()[:8]
+    version = hashlib.sha256(program.rows[0].fingerprint.encode()).hexdigest()[:8]
     known = dict(zip(rows, scores, strict=True))
     references = len(comparison.references)
     return MeanMetric(name, known, comparison.rows, references, f"program {version}")

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores, CountTally, Feature
+from phrasescore.features.feature import BlockScores, CountTally, Feature
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 from phrasescore.vocabulary import Vocabulary
 

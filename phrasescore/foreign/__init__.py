@@ -7,72 +7,41 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from phrasescore.arguments import checked_language, flag
+from phrasescore.arguments import checked_language
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
-from phrasescore.settings.declaration import Settings, option, optional, switch
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignText(Settings, heading="CTranslate2"):
+class ForeignText:
     """The conversion between Moses' words and a foreign model's text.
 
     If there are no sentencepiece models, here or in the model's folder, the words are the tokens.
     """
 
-    source_spm: str | None = optional(
-        "The sentencepiece model for the source.",
-        metavar="FILE",
-        shown="source.spm or sentencepiece.bpe.model in the folder",
-    )
-    target_spm: str | None = optional(
-        "The sentencepiece model for the target.",
-        metavar="FILE",
-        shown="target.spm or sentencepiece.bpe.model in the folder",
-    )
-    source_language: str = option(
-        "en", "The source language, whose rules join Moses' tokens.", metavar="CODE"
-    )
-    target_language: str = option(
-        "en", "The target language, whose rules join Moses' tokens.", metavar="CODE"
-    )
-    source_prefix: str = option(
-        "", "Tokens to add before the source, such as eng_Latn for NLLB.", metavar="TOKENS"
-    )
-    source_suffix: str | None = optional(
-        "Tokens to add after the source.",
-        metavar="TOKENS",
-        shown="</s> where the model needs one and does not add it",
-    )
-    target_prefix: str = option(
-        "", "Unscored tokens to add before the target, such as fra_Latn for NLLB.", metavar="TOKENS"
-    )
-    prompt: str | None = optional(
-        "For a language model (GPT-2, Llama, Qwen): the text around the hypothesis, such as "
-        r"'English: {source}\nFrench: {target}\n'. {target}, by default at the end, is scored with "
-        "the text after it, or else with the end symbol.",
-        metavar="TEXT",
-        shown="{target}",
-    )
-    moses_tokens: bool = switch("The model was trained on Moses' tokens, with their escapes.")
-    detruecase: bool = switch(
-        "Moses' words are truecased; those that begin a sentence get a capital."
-    )
+    # The sentencepiece models; None for source.spm, target.spm or sentencepiece.bpe.model in the
+    # folder.
+    source_spm: str | None = None
+    target_spm: str | None = None
+    # The languages, whose rules join Moses' tokens.
+    source_language: str = "en"
+    target_language: str = "en"
+    # Tokens to add before the source, such as eng_Latn for NLLB, and after it; None for </s> where
+    # the model needs one and does not add it.
+    source_prefix: str = ""
+    source_suffix: str | None = None
+    target_prefix: str = ""  # unscored tokens before the target, such as fra_Latn for NLLB
+    # For a language model (GPT-2, Llama, Qwen): the text around the hypothesis, such as
+    # 'English: {source}\\nFrench: {target}\\n'. {target}, by default at the end, is scored with the
+    # text after it, or else with the end symbol.
+    prompt: str | None = None
+    moses_tokens: bool = False  # whether the model was trained on Moses' tokens, with their escapes
+    # Whether Moses' words are truecased; those that begin a sentence get a capital.
+    detruecase: bool = False
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         for name in ("source_language", "target_language"):
-            object.__setattr__(self, name, checked_language(flag(name), getattr(self, name)))
-
-    def changes(self) -> dict[str, Any]:
-        """Return the settings that differ from the defaults."""
-        usual = vars(type(self)())
-        return {name: value for name, value in vars(self).items() if value != usual[name]}
-
-    def options(self) -> list[str]:
-        """Return the settings that differ from the defaults as command-line options."""
-        changes = self.changes().items()
-        return [word for name, value in changes for word in (flag(name), value) if word is not True]
+            object.__setattr__(self, name, checked_language(name, getattr(self, name)))
 
 
 class PieceText:

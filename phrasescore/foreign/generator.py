@@ -6,7 +6,6 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from typing import Any
 
-from phrasescore.arguments import flag
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
 from phrasescore.foreign.converted_folder import ConvertedConfig, ConvertedFolder
@@ -32,13 +31,13 @@ class GeneratorModel(ConvertedFolder):
         for name in _OF_TRANSLATION:
             if getattr(text, name) != getattr(ForeignText(), name):
                 problem = "is for translation models, and this is a language model"
-                raise ModelError(f"{folder}: {flag(name)} {problem}")
+                raise ModelError(f"{folder}: {name} {problem}")
         self._template = (text.prompt or "").replace("\\n", "\n")
         if _TARGET not in self._template:
             self._template += _TARGET
         self._before, _, self._after = self._template.partition(_TARGET)
         if _TARGET in self._after:
-            raise ModelError(f"{folder}: --prompt: expected {_TARGET} once, got {text.prompt!r}")
+            raise ModelError(f"{folder}: prompt: expected {_TARGET} once, got {text.prompt!r}")
         side = partial(
             PieceText, None, moses_tokens=text.moses_tokens, detruecase=text.detruecase, joins=True
         )

@@ -50,7 +50,7 @@ class ForeignModel(ConvertedFolder):
     def __init__(self, folder: str, text: ForeignText) -> None:
         super().__init__(folder)
         if text.prompt is not None:
-            problem = "--prompt is for language models, and this is a translation model"
+            problem = "prompt is for language models, and this is a translation model"
             raise ModelError(f"{folder}: {problem}")
         self.config = self.read_config(TranslationConfig)
         with self.reading():
@@ -73,9 +73,7 @@ class ForeignModel(ConvertedFolder):
         self.prefix = tuple(text.target_prefix.split())
         has_start = self.config.decoder_start_token is None
         if has_start and not self.prefix:
-            problem = (
-                "decoder_start_token is null: --target-prefix must begin with the start symbol"
-            )
+            problem = "decoder_start_token is null: target_prefix must begin with the start symbol"
             raise ModelError(f"{folder}/config.json: {problem}")
         # The number of prefix tokens that CTranslate2 scores: all but a start symbol.
         self.num_scored = len(self.prefix) - has_start

@@ -85,7 +85,7 @@ def beam_search(
     """
     if settings.copy_unknown and not generator.can_align:
         raise PhrasescoreError(
-            "replacing <unk> by the aligned source word needs an attention model of whole words"
+            "replacing <unk> by the aligned source word needs an rnnsearch model of whole words"
         )
     size = _batch_size(generator, settings)
     texts = list(each_words("sources", sources))

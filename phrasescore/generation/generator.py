@@ -86,7 +86,7 @@ class Generator:
         self.reverse = checkpoints[0].reverse
         # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
-        self._networks = [_Network(model, device, self.precision) for model in checkpoints]
+        self._networks = [_MemberNetwork(model, device, self.precision) for model in checkpoints]
         vocabularies = [model.target_vocabulary for model in checkpoints]
         # The words by number; </s> and <unk> have the same numbers as in a Vocabulary.
         self.words = list(dict.fromkeys(chain.from_iterable(map(_words, vocabularies))))
@@ -145,7 +145,7 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
         raise ModelError(f"{problem} some were trained with --right-to-left; rescore accepts both")
 
 
-class _Network:
+class _MemberNetwork:
     def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
         with torch.inference_mode():
             self.products = Products(precision, device)
@@ -181,7 +181,7 @@ class SearchWalk:
     """The prefixes in a level; exhaust :meth:`log_distributions` before :meth:`log_probs`."""
 
     def __init__(
-        self, generator: Generator, networks: Sequence[_Network], sources: Sequence[Source]
+        self, generator: Generator, networks: Sequence[_MemberNetwork], sources: Sequence[Source]
     ) -> None:
         self._networks = networks
         self._num_words, self._device = len(generator.words), generator.device

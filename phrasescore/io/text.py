@@ -14,6 +14,7 @@ import importlib
 import io
 import logging
 import lzma
+import math
 import os
 import re
 import select
@@ -39,6 +40,9 @@ MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
 # quantifiers reject other text of any length in one pass.
 NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 
+LARGEST_VALUE = 3.4028234663852886e38  # the largest float32, which Moses can read
+
+_NUMBER = re.compile(NUMBER.encode())
 _ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
 _TRANSLATION = ' translation="'
 _SHOWN = 60  # characters of the offending text in a message
@@ -373,3 +377,12 @@ def same_file(first: str, second: str) -> bool:
         return os.path.samefile(first, second)
     except OSError:
         return os.path.realpath(first) == os.path.realpath(second)
+
+
+def parse_number(token: bytes, path: str, line: int | None) -> float:
+    """Parse a finite number; texts that Moses reads as another number are an error."""
+    # float() would also accept nan, inf, 1_0 and tabs.
+    value = float(token) if _NUMBER.fullmatch(token) else math.nan
+    if not abs(value) <= LARGEST_VALUE:
+        raise DataError(path, line, f"expected a number, found {shorten(token)}")
+    return value

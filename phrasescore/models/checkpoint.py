@@ -260,7 +260,7 @@ def load_checkpoint(path: StrPath) -> Checkpoint:
     folder = Path(path)
     record, values = read_record(folder)
     fingerprint = _check_fingerprints(folder, record, values)
-    config = Config.from_toml(folder / _CONFIG)
+    config = Config.of_model(folder)
     source, target = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
     network = empty_network(config, len(source), len(target))
     load_weights(network, folder / _WEIGHTS)

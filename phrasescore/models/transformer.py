@@ -243,7 +243,7 @@ class TransformerNetwork(PairNetwork):
     def alignments(self, batch: PairBatch) -> Tensor:
         """Return the mean attention of the heads of the last layer to the source.
 
-        See :meth:`phrasescore.models.attention.AttentionNetwork.alignments`.
+        See :meth:`phrasescore.models.rnnsearch.RnnsearchNetwork.alignments`.
         """
         found: list[Tensor] = []
         _, places = self._decode(batch, found.append)

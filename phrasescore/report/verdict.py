@@ -19,7 +19,7 @@ class Verdict:
 # Kinds are absent whose networks were measured only together with others.
 _GAINS: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {
     # "n-best lists" (62.18 after 57.64, from 3.23) and "Networks of few minutes".
-    ("attention", "word"): ((3.23, 4.5), (3.56, 3.1), (5.23, 1.7), (20.1, -0.2)),
+    ("rnnsearch", "word"): ((3.23, 4.5), (3.56, 3.1), (5.23, 1.7), (20.1, -0.2)),
     # "Table 1 of the paper", embedded search: +RNN, and the longer training below the table.
     ("encoder-decoder", "phrase word"): ((1.67, 0.7), (1.99, 0.2)),
     # "In the search": +joint.
@@ -32,7 +32,7 @@ _GAINS: dict[tuple[str, str], tuple[tuple[float, float], ...]] = {
 # Relative changes of the perplexity between validations that are worth a message. The thresholds
 # are arbitrary: ten more validations with a fall of 2 % each would make a fifth.
 _FALLS, _RISES = 0.02, 0.05
-# A perplexity this many times the worst one that gained is taken for useless: the one of attention
+# A perplexity this many times the worst one that gained is taken for useless: the one of rnnsearch
 # that lost is 3.8 times the one before it.
 _HOPELESS = 4
 

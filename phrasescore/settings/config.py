@@ -19,6 +19,7 @@ from msgspec import Meta
 
 from phrasescore.arguments import StrPath, flag
 from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.settings import old_names
 from phrasescore.settings.kinds import (
     KINDS,
     Amount,
@@ -103,8 +104,8 @@ class TrainingConfig:
     # Maximum Euclidean norm of the loss's gradient, which is scaled down if larger; 0: no limit.
     clip_norm: Amount = 1.0
     # Precision of matrix products; weights are always float32. tf32 is for CUDA. bfloat16 rounds
-    # the factors on a CPU and is autocast on CUDA. auto: bfloat16 for an attention network on a CPU
-    # with AMX, otherwise float32.
+    # the factors on a CPU and is autocast on CUDA. auto: bfloat16 for an rnnsearch on a CPU with
+    # AMX, otherwise float32.
     precision: TrainingPrecision = "float32"
     # Number of held-out pairs, limited to a share of all pairs; 0: no validation.
     validation_pairs: Count = 5000
@@ -168,6 +169,16 @@ class Config:
         return cls.from_dict(read_toml(path), path)
 
     @classmethod
+    def of_model(cls, folder: StrPath) -> "Config":
+        """Read the settings of a trained model, also of one that version 0.2 or 0.3 wrote."""
+        path = os.path.join(folder, "config.toml")
+        values = read_toml(path)
+        kind = values.get("kind")
+        if isinstance(kind, str) and kind not in KINDS:
+            values["kind"] = old_names.KINDS.get(kind, kind)
+        return cls.from_dict(values, path)
+
+    @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
         """Create settings from parsed TOML tables; missing settings keep their defaults.
 
@@ -176,7 +187,9 @@ class Config:
         kind = values.get("kind", "encoder-decoder")
         network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
-            raise ConfigError(path, "kind", unknown("kind of network", str(kind), KINDS))
+            problem = old_names.renamed("kind", str(kind), old_names.KINDS)
+            problem = problem or unknown("kind of network", str(kind), KINDS)
+            raise ConfigError(path, "kind", problem)
         tables: dict[str, type[Any]] = {
             "model": network.config,
             "vocabulary": VocabularyConfig,
@@ -194,7 +207,8 @@ class Config:
         """Return the settings of a preset."""
         names = preset_names()
         if name not in names:
-            raise ConfigError(f"preset {name}", None, unknown("preset", name, names))
+            problem = old_names.renamed("preset", name, old_names.PRESETS)
+            raise ConfigError(f"preset {name}", None, problem or unknown("preset", name, names))
         text = (_PRESETS / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 

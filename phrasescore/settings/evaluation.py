@@ -39,16 +39,16 @@ class Evaluating(Settings, heading="Metrics and tests"):
         flags="--metric",
         metavar="NAME",
     )
-    scores_commands: Sequence[str] = option(
+    commands: Sequence[str] = option(
         (),
         "A program as a metric: it reads lines with a source, a hypothesis and the references, "
         "separated by tabs, and writes a number for each. The score of a text is the mean.",
-        flags="--scores-command",
+        flags="--command",
         metavar="COMMAND",
     )
     names: Sequence[str] = option(
         (),
-        "The name of a program in the output; repeat it for each --scores-command.",
+        "The name of a program in the output; repeat it for each --command.",
         flags="--name",
         metavar="NAME",
         shown="Program0 and so on",

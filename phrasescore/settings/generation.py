@@ -32,7 +32,7 @@ class Generating(Settings, heading="Search"):
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
     copy_unknown: bool = switch(
         "Replace each <unk> with the source word that it attends to most; requires a model of the "
-        "kind attention."
+        "kind rnnsearch."
     )
     # For a model of subwords, the number of pieces.
     max_length: int | None = optional(

@@ -48,7 +48,7 @@ class LstmConfig:
 
 
 @dataclass(frozen=True, slots=True)
-class AttentionConfig:
+class RnnsearchConfig:
     """Sizes of RNNsearch, by default as in Bahdanau et al. (2014), A.3."""
 
     hidden_size: Size = 1000  # units of the decoder, and of each direction of the encoder
@@ -178,16 +178,6 @@ KINDS = {
     kind.name: kind
     for kind in (
         NetworkKind(
-            name="attention",
-            config=AttentionConfig,
-            network="phrasescore.models.attention:AttentionNetwork",
-            decoder="phrasescore.scoring.decoders.attention:AttentionDecoder",
-            feature="Attention",
-            other_names=("rnnsearch",),
-            aligns_words=True,
-            gains_by_bfloat16=True,
-        ),
-        NetworkKind(
             name="cslm",
             config=CslmConfig,
             network="phrasescore.models.feed_forward:CslmNetwork",
@@ -200,8 +190,7 @@ KINDS = {
             config=EncoderDecoderConfig,
             network="phrasescore.models.encoder_decoder:EncoderDecoder",
             decoder="phrasescore.scoring.decoders.gated:GatedDecoder",
-            feature="RNN",
-            preset="small",
+            feature="EncoderDecoder",
             other_names=("rnnenc", "rnn"),
             scores_phrases=True,
             has_source_vectors=True,
@@ -231,6 +220,16 @@ KINDS = {
             feature="LSTM",
             other_names=("seq2seq",),
             has_source_vectors=True,
+        ),
+        NetworkKind(
+            name="rnnsearch",
+            config=RnnsearchConfig,
+            network="phrasescore.models.rnnsearch:RnnsearchNetwork",
+            decoder="phrasescore.scoring.decoders.rnnsearch:RnnsearchDecoder",
+            feature="RNNsearch",
+            other_names=("rnnsearch",),
+            aligns_words=True,
+            gains_by_bfloat16=True,
         ),
         NetworkKind(
             name="transformer",

@@ -1,6 +1,5 @@
 """Settings for scoring n-best lists and parallel text."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phrasescore.arguments import StrPath
@@ -8,30 +7,7 @@ from phrasescore.settings.declaration import Settings, option, optional, switch
 
 
 @dataclass(frozen=True, kw_only=True)
-class FeedForwardScoring(Settings, heading="Networks and features"):
-    """Settings for scoring with models of the kinds cslm and joint."""
-
-    backoff_lm: StrPath | None = optional(
-        "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
-        "shortlist, which are otherwise <unk>."
-    )
-    unnormalized: bool = switch(
-        "Omit log Z from the scores of cslm and joint models, which must have been trained with "
-        "self_normalization."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProgramScoring(Settings, heading="Networks and features"):
-    """Settings for features that are programs."""
-
-    answer_timeout: float = option(
-        600.0, "Seconds to wait for the next answer of a program.", gt=0, metavar="SECONDS"
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
-class TextScoring(FeedForwardScoring, ProgramScoring):
+class TextScoring(Settings, heading="Networks and features"):
     """Settings of `score`, which scores parallel text."""
 
     # Right-to-left models are averaged among themselves; the column is then the mean of both
@@ -58,18 +34,6 @@ class TextScoring(FeedForwardScoring, ProgramScoring):
 class Rescoring(TextScoring):
     """Settings of `rescore`, which adds features to n-best lists."""
 
-    names: Sequence[str] = option(
-        (),
-        "The name of a new feature. Repeat it for each column, in the order of the options; "
-        "the name of the ensemble comes last.",
-        flags="--name",
-        metavar="NAME",
-        shown="LSTM0, Attention0, RNN0, CSLM0, CT20, Program0, KenLM0, UnknownWords0 and so on",
-    )
-    normalize: bool = switch(
-        "For each network, add a column NAMENorm: the score divided by the number of predicted "
-        "words, including the end symbol."
-    )
     replace: bool = switch(
         "Replace existing features that have the same name as a new one.", heading="Output"
     )

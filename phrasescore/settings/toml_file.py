@@ -77,7 +77,7 @@ def _absolute_paths(values: Any) -> Iterator[str]:
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """Return a message about an unknown name, with a suggestion.
 
-    >>> unknown("kind of network", "lsmt", ["attention", "lstm"])
+    >>> unknown("kind of network", "lsmt", ["rnnsearch", "lstm"])
     "unknown kind of network; did you mean 'lstm'?"
     """
     names = list(dict.fromkeys(known))
@@ -112,6 +112,8 @@ class TomlTable:
             type or is out of range.
         """
         hints = get_type_hints(kind, include_extras=True)
+        own = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        hints = {name: hints[name] for name in own}
         values = {
             key: self._convert(key, value, hints[key])
             for key, value in self._values.items()
@@ -131,6 +133,10 @@ class TomlTable:
         except ValueError as error:  # fields that do not fit one another
             raise ConfigError(self.path, f"[{self._name}]", str(error)) from error
 
+    def keys(self) -> list[str]:
+        """Return the keys, in the order of the file."""
+        return list(self._values)
+
     def table(self, key: str) -> "TomlTable":
         """Return a nested table, empty if it is missing."""
         name = f"{self._name}.{key}" if self._name else key
@@ -144,6 +150,10 @@ class TomlTable:
         """Return a path relative to the file's folder as an absolute path, if it exists there."""
         path = os.path.normpath(self._folder / text)
         return path if text and os.path.exists(path) else text
+
+    def absolute(self, text: str) -> str:
+        """Return a path relative to the file's folder as an absolute path."""
+        return os.path.normpath(self._folder / text)
 
     def resolve_arguments(self, name: str) -> str:
         """Return a plug-in's name with the paths among its arguments resolved; see `resolve`."""
@@ -181,15 +191,28 @@ class TomlTable:
             return tuple(self._convert(key, item, get_args(kind)[0]) for item in values)
         if kind is Path:
             return Path(os.path.normpath(self._folder / self._convert(key, value, str)))
-        if type(value) is int and _base(kind) is float:
-            # A whole number may be too large for a float.
-            value = float(value) if abs(value) < 1 << 1000 else math.inf
-        if _base(kind) is float and type(value) is float and not math.isfinite(value):
-            raise self.error(key, f"must be finite, got {value!r}")
         try:
-            return msgspec.convert(value, kind)
-        except msgspec.ValidationError as error:
-            raise self.error(key, f"{_wanted(kind, value)}, got {value!r}") from error
+            return converted(value, kind)
+        except ValueError as error:
+            raise self.error(key, str(error)) from error
+
+
+def converted(value: Any, kind: Any) -> Any:
+    """Return a value as an annotation wants it: a number may be in the range of a `msgspec.Meta`.
+
+    :raises ValueError: if its type is wrong, or it is out of range.
+    """
+    if type(None) in get_args(kind):
+        kind = next(option for option in get_args(kind) if option is not type(None))
+    if type(value) is int and _base(kind) is float:
+        # A whole number may be too large for a float.
+        value = float(value) if abs(value) < 1 << 1000 else math.inf
+    if _base(kind) is float and type(value) is float and not math.isfinite(value):
+        raise ValueError(f"must be finite, got {value!r}")
+    try:
+        return msgspec.convert(value, kind)
+    except msgspec.ValidationError as error:
+        raise ValueError(f"{_wanted(kind, value)}, got {value!r}") from error
 
 
 def read_table(path: str, text: str | None = None) -> TomlTable:

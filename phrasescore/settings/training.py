@@ -34,7 +34,7 @@ class TrainingChanges(Settings, heading="Training"):
 class NewNetwork(TrainingChanges):
     """Settings of `train`, which trains a new network."""
 
-    preset: str | None = optional("The preset to start from.", shown="small or KIND-small")
+    preset: str | None = optional("The preset to start from.", shown="KIND-small")
     config: StrPath | None = optional(
         "A TOML file with the settings to start from, instead of a preset."
     )

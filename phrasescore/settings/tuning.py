@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
-from phrasescore.settings.scoring import FeedForwardScoring, ProgramScoring
 from tuning.settings import METRICS, MethodName
 
 
@@ -51,9 +50,7 @@ class ListTuning(TuningMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundTuning(
-    TuningMethod, FeedForwardScoring, ProgramScoring, heading="Rounds with a decoder"
-):
+class RoundTuning(TuningMethod, heading="Rounds with a decoder"):
     """Settings of `tune_with_decoder`, which tunes in rounds as mert-moses.pl does."""
 
     iterations: int = option(25, "Maximum number of rounds.", ge=1)
@@ -97,11 +94,6 @@ class Reranking(Settings, heading="Order of the hypotheses"):
         "Order by the mean of the decoder's total and this feature; if the option is repeated, "
         "the mean includes all these features.",
         metavar="NAME",
-    )
-    as_lists: bool = switch(
-        "Write complete n-best lists in the new order, with the new score as total.",
-        flags="--nbest",
-        heading="Output",
     )
     ignore_missing: bool = switch(
         "Use value 0 for weighted features that are missing from a list.", heading="Input"

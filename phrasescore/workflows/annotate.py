@@ -13,7 +13,8 @@ from moses_integration.source_text import TextPhrases
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
-from phrasescore.features import ColumnSpec, check_columns, column_specs
+from phrasescore.features.columns import Column, as_columns, check_columns, input_files
+from phrasescore.features.given_scores import check_counts
 from phrasescore.features.lexicon import LexicalTally
 from phrasescore.io.journal import new_digest
 from phrasescore.io.output import check_files, optional_path
@@ -21,8 +22,7 @@ from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.columns import check_counts
-from phrasescore.workflows.scoring.list_scorer import ListScorer
+from phrasescore.workflows.scoring.scoring import Scoring
 
 _logger = logging.getLogger(__name__)
 
@@ -42,7 +42,7 @@ class AnnotateSummary:
 
 def annotate(
     table: StrPath,
-    columns: Sequence[ColumnSpec | StrPath],
+    columns: Sequence[Column | StrPath],
     output: StrPath,
     *,
     moses_ini: StrPath | None = None,
@@ -58,8 +58,8 @@ def annotate(
     probabilities, exp of a natural logarithm (or of a count), as Moses expects. torch is imported
     only if a column needs a network.
 
-    :param columns: at least one; a string is a model's folder. A column of the kind ``scores``
-        has a file with one natural logarithm, at most 88, per line of the table.
+    :param columns: at least one; a path is a model's folder. `GivenScores` has a file with one
+        natural logarithm, at most 88, per line of the table.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: the moses.ini to write, in which the new columns have weight 0.
     :param texts: tokenised texts to translate, one sentence per line: only lines whose
@@ -70,15 +70,12 @@ def annotate(
     table, output = os.fspath(table), os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
     compute = compute.on_workers()
-    wanted = column_specs(columns)
+    wanted = as_columns(columns)
     check_columns(wanted, of_phrases=True)
-    if any(column.kind == "lm" for column in wanted):
-        problem = "a language model can only be used with rescore: Moses scores with it during the"
-        raise ArgumentError(f"{problem} search if moses.ini has a line 'KENLM ...'")
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
-    inputs = [column.value for column in wanted if column.kind not in ("model", "feature")]
+    inputs = input_files(wanted)
     text_paths = [os.fspath(text) for text in texts]
     check_files(
         [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
@@ -87,7 +84,7 @@ def annotate(
     blocks = read_table_blocks(table)
     first = next(blocks)
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), first.num_scores)
-    with ListScorer(wanted, compute=compute, of_phrases=True) as scorer:
+    with Scoring.of(wanted, compute=compute, of_phrases=True) as scorer:
         lines = check_counts(chain([first], blocks), table, scorer.given)
         settings = scorer.depends_on() | {"chunk": str(CHUNK_LINES)}
         if chosen is not None:
@@ -116,14 +113,15 @@ def annotate(
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
-    for column, tally in zip(wanted, scorer.tallies, strict=True):
+    tallies = list(map(scorer.tally, scorer.added))
+    for column, tally in zip(wanted, tallies, strict=True):
         if isinstance(tally, LexicalTally) and 2 * tally.floored > tally.words:
             _logger.warning(
-                f"{shown_path(table)}: {shown_path(column.value)} has no translation for "
+                f"{shown_path(table)}: {shown_path(column.argument)} has no translation for "
                 f"{tally.floored:,} of {tally.words:,} {tally.side} words: is it the lexicon of "
                 "this direction?"
             )
-    return AnnotateSummary(meter.done, kept, tuple(map(str, scorer.tallies)))
+    return AnnotateSummary(meter.done, kept, tuple(map(str, tallies)))
 
 
 class TextFilter:

@@ -184,7 +184,7 @@ def evaluate(
     references: Sequence[Text],
     *,
     settings: Evaluating = Evaluating(),
-    nbest: StrPath | None = None,
+    lists: StrPath | None = None,
     source: Text | None = None,
     output: StrPath | None = None,
     report_format: ReportFormat = "text",
@@ -197,9 +197,9 @@ def evaluate(
     as in multi-bleu.perl: on the words in the text, without smoothing, from 0 to 100.
 
     :param hypotheses: one text per system, or a mapping from the systems' names to their texts;
-        may be empty if ``nbest`` is not None.
+        may be empty if ``lists`` is not None.
     :param references: one text per set of references, or NAME for NAME0, NAME1 and so on.
-    :param nbest: file with n-best lists; the first hypotheses and the oracle are scored.
+    :param lists: file with n-best lists; the first hypotheses and the oracle are scored.
     :param source: the source sentences, for groups of sentences and programs.
     """
     check_sequences(hypotheses=hypotheses, references=references)
@@ -213,26 +213,26 @@ def evaluate(
         for text in (find_references([each]) if isinstance(each, str | os.PathLike) else [each])
     ]
     reference_texts = name_texts("references", found)
-    lists, unknown_to = optional_path(nbest), optional_path(settings.by_unknown)
+    lists, unknown_to = optional_path(lists), optional_path(settings.by_unknown)
     if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give translations or --nbest")
+        raise ArgumentError("nothing to evaluate: give translations or --lists")
     if settings.allow_missing and lists is None:
-        raise ArgumentError("--allow-missing requires --nbest")
+        raise ArgumentError("--allow-missing requires --lists")
     if not reference_texts:
         raise ArgumentError("--references: expected at least one text")
     if paired is not None and len(translated) < 2:
         raise ArgumentError("--paired requires a second file of translations")
-    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.scores_commands:
+    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.commands:
         raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
     is_grouped = bool(by_length) or unknown_to is not None
-    if (is_grouped or settings.scores_commands) and not translated:
-        raise ArgumentError("--by-length, --by-unknown and --scores-command require translations")
+    if (is_grouped or settings.commands) and not translated:
+        raise ArgumentError("--by-length, --by-unknown and --command require translations")
     if "source" in by_length and source is None:
         raise ArgumentError("--by-length source requires --source")
     programs = load_programs(settings)
     reads_source = unknown_to is not None or bool(programs)
     if source is not None and "source" not in by_length and not reads_source:
-        problem = "--by-length source, --by-unknown or --scores-command"
+        problem = "--by-length source, --by-unknown or --command"
         raise ArgumentError(f"--source requires {problem}")
     written = optional_path(output)
     texts = [lists, source, *(text for _, text in translated + reference_texts)]

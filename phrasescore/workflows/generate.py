@@ -12,7 +12,7 @@ from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import torch_threads
 from phrasescore.engines import local_device
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.features import ENSEMBLE_NAME, NORMALIZED, network_name
+from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, GeneratorLoader, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, samples

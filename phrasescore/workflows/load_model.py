@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.engines import callers
-from phrasescore.features import ColumnSpec, Feature
+from phrasescore.features.model import Network
+from phrasescore.features.request import ScoringRequest
 from phrasescore.generation.beam_search import beam_work
 from phrasescore.generation.generator import Generated, Generator, GeneratorLoader
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -27,13 +28,11 @@ from phrasescore.report.model_summary import ModelReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
 from phrasescore.workflows.generate import beam_settings
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import LineScores, PairLines, Scorer, group_pairs
+from phrasescore.workflows.scoring.scoring import LineScores, PairLines, Scoring, group_pairs
 from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # The input type of `HypothesisList`.
 _List = tuple[Sentence, Sequence[Sentence]]
-_Loaded = tuple[FeatureLoader, list[Feature]]
 Vector = NDArray[np.float64]
 
 
@@ -115,30 +114,29 @@ class ScoringModel:
         texts = self._checks[self.reverse].counted(each_words("sentences", sentences))
         return work.targets(texts, self._engine)
 
-    def _load(self, **options: Any) -> _Loaded:
-        columns, models = (ColumnSpec("model", self._report.path),), (self._report.checkpoint,)
-        loader = FeatureLoader(
+    def _load(self, **options: Any) -> Scoring:
+        columns, models = (Network(self._report.path),), (self._report.checkpoint,)
+        request = ScoringRequest(
             columns, models, self._device, self._precision, callers(self._engine), **options
         )
-        return loader, loader.load()
+        return Scoring(request, self._engine, unit="pair")
 
     @cached_property
-    def _lists(self) -> _Loaded:
+    def _lists(self) -> Scoring:
         return self._load()
 
     @cached_property
-    def _words(self) -> _Loaded:
+    def _words(self) -> Scoring:
         return self._load(words=True)
 
     @cached_property
     def _generator(self) -> Generator:
         return GeneratorLoader((self._report.checkpoint,), self._device, self._precision).load()
 
-    def _score(self, lines: Iterable[PairLines], loaded: _Loaded) -> Iterator[LineScores]:
+    def _score(self, lines: Iterable[PairLines], scoring: Scoring) -> Iterator[LineScores]:
         """Yield the scores of each block, in order; blocks are read ahead."""
-        loader, features = loaded
-        with Scorer(loader, self._engine, features=features, unit="pair") as scorer:
-            for each, scores in scorer.score(lines):
+        with scoring:
+            for each, scores in scoring.score_lines(lines):
                 for side, check in enumerate(self._checks):
                     check.count_side(each.block, side)
                 yield scores

@@ -2,18 +2,26 @@
 
 import logging
 import os
+from contextlib import nullcontext
 from dataclasses import dataclass
 
-from moses_integration.list_features import EvenAverage, Values, WeightedSum, with_total
+from moses_integration.list_features import (
+    EvenAverage,
+    Values,
+    WeightedSum,
+    feature_matrix,
+    with_total,
+)
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
-from moses_integration.nbest import NbestList, read_every_list, read_nbest
+from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError
-from phrasescore.io.output import check_files, open_output
+from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings import old_names
 from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
@@ -35,6 +43,7 @@ def rerank(
     nbest: StrPath,
     output: StrPath,
     *,
+    lists: StrPath | None = None,
     weights: WeightsSource | None = None,
     settings: Reranking = Reranking(),
     progress: ProgressCallback | None = None,
@@ -45,25 +54,26 @@ def rerank(
     decoder's order. Scores are natural logarithms. Exactly one of ``weights`` and ``average`` is
     required.
 
+    :param lists: a file for the whole lists in the new order, with the new score as total.
     :param weights: order by the weighted sum of the features, with weights from a moses.ini,
         from ``Name= value`` lines, or from a mapping by feature name.
     """
-    num_sentences, allow_missing = settings.num_sentences, settings.allow_missing
-    if settings.as_lists and (allow_missing or num_sentences is not None):
-        raise ArgumentError("--num-sentences and --allow-missing cannot be combined with --nbest")
-    nbest, output = os.fspath(nbest), os.fspath(output)
-    check_files((nbest, weights_path(weights)), (output,))
+    nbest, output, lists = os.fspath(nbest), os.fspath(output), optional_path(lists)
+    check_files((nbest, weights_path(weights)), (output, lists))
     score = _open_score(weights, settings)
-    lists = read_nbest(nbest)
-    if not settings.as_lists:
-        cure = "--allow-missing writes an empty line"
-        lists = read_every_list(nbest, num_sentences, allow_missing=allow_missing, cure=cure)
+    every_list = read_every_list(
+        nbest,
+        settings.num_sentences,
+        allow_missing=settings.allow_missing,
+        cure="--allow-missing writes an empty line",
+    )
     sentences = moved = 0
     with (
         open_output(output) as stream,
+        nullcontext() if lists is None else open_output(lists) as list_file,
         Meter("rerank", "hypotheses", progress, lines_of=nbest) as meter,
     ):
-        for found in lists:
+        for found in every_list:
             sentences += 1
             if not found.data:
                 stream.write(b"\n")
@@ -71,9 +81,9 @@ def rerank(
             scores = score(found)
             # The same text may occur in a list several times.
             moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
-            stream.write(
-                sorted_lines(found, scores) if settings.as_lists else _best_text(found, scores)
-            )
+            stream.write(_best_text(found, scores))
+            if list_file is not None:
+                list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
         unweighted = _check_used(score, weights)
     return RerankSummary(sentences, meter.done, moved, unweighted)
@@ -87,7 +97,7 @@ def rerank_lists(
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses for each sentence in the order of a new score, as `rerank` does.
 
-    :param settings: all fields except the ones about missing sentences and about the output.
+    :param settings: all fields except the ones about missing sentences.
     """
     settings.check_only("average", "ignore_missing", "ignore_unweighted")
     check_sequences(lists=lists)
@@ -96,6 +106,20 @@ def rerank_lists(
     if lists:
         _check_used(score, weights)
     return hypotheses_of(lines)
+
+
+@dataclass
+class _MatchedSum(WeightedSum):
+    """A weighted sum whose weights may have other names of the same features than the lists."""
+
+    where: str = ""  # the origin of the weights, for messages
+
+    def __call__(self, nbest: NbestList) -> Values:
+        """Return the weighted sum for each hypothesis; the first list says the names."""
+        if not self.used:
+            names = feature_matrix(nbest).sizes
+            self.weights = old_names.weights_for(names, self.weights, self.where)
+        return super().__call__(nbest)
 
 
 def _open_score(weights: WeightsSource | None, settings: Reranking) -> EvenAverage | WeightedSum:
@@ -108,7 +132,8 @@ def _open_score(weights: WeightsSource | None, settings: Reranking) -> EvenAvera
         return EvenAverage(list(dict.fromkeys(settings.average)))
     known = load_weights(weights).lists
     check_weights(known, _name_of(weights))
-    return WeightedSum(known, settings.ignore_missing, settings.ignore_unweighted)
+    ignored = (settings.ignore_missing, settings.ignore_unweighted)
+    return _MatchedSum(known, *ignored, where=_name_of(weights))
 
 
 def _check_used(score: EvenAverage | WeightedSum, weights: WeightsSource | None) -> tuple[str, ...]:

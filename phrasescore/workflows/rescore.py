@@ -16,7 +16,8 @@ from moses_integration.nbest_lines import format_rows
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, shown_path
-from phrasescore.features import ColumnSpec, column_files, column_specs
+from phrasescore.features.columns import Column, as_columns, input_files
+from phrasescore.features.given_scores import GivenScores, check_counts
 from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import MARKUP, decode, read_lines
@@ -24,9 +25,8 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhraseBlock, Sentence, split_words, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.scoring.columns import AddedColumn, check_counts
-from phrasescore.workflows.scoring.list_scorer import ListScorer, check_of_networks
-from phrasescore.workflows.scoring.scorer import Floats
+from phrasescore.workflows.scoring.added import AddedColumn, check_of_networks, word_lines
+from phrasescore.workflows.scoring.scoring import Floats, Scoring
 from phrasescore.workflows.text_checks import warn_of_alignments
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class RescoreSummary:
 def rescore(
     nbest: StrPath,
     source: StrPath,
-    columns: Sequence[ColumnSpec | StrPath],
+    columns: Sequence[Column | StrPath],
     output: StrPath,
     *,
     settings: Rescoring = Rescoring(),
@@ -78,8 +78,8 @@ def rescore(
     joint requires lists with word alignments.
 
     :param source: the tokenised sentences that were translated, one per line.
-    :param columns: one feature per column; a string is a model's folder. A column of the kind
-        ``scores`` has a file with a number per line of the lists, and the ``name`` of its feature.
+    :param columns: one feature per column; a path is a model's folder. `GivenScores` has a file
+        with a number per line of the lists, and the ``name`` of its feature.
     :param word_scores: a file for the log-probability of each predicted word.
     :param resume: continue a killed run with the same arguments, if it left anything. Only
         the engine, its workers and threads may differ. Not with ``word_scores``.
@@ -87,16 +87,16 @@ def rescore(
     """
     nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
     words, cache = optional_path(word_scores), optional_path(settings.cache)
-    specs = column_specs(columns)
-    check_of_networks(specs, normalize=settings.normalize, word_scores=words, cache=cache)
+    wanted = as_columns(columns)
+    check_of_networks(wanted, word_scores=words, cache=cache)
     if resume and words is not None:
         raise ArgumentError("--resume cannot be combined with --word-scores, a second output")
     check_resume(output, resume)
     check_files(
-        (nbest, source, *column_files(specs), optional_path(settings.backoff_lm)),
+        (nbest, source, *input_files(wanted)),
         (output, *work_files(output), words, cache),
     )
-    with ListScorer(specs, settings, compute, words=words is not None) as scorer:
+    with Scoring.of(wanted, settings, compute, words=words is not None) as scorer:
         kept = None if words is not None else resume
         return rescore_file(
             scorer, nbest, source, output, word_scores=words, resume=kept, progress=progress
@@ -104,7 +104,7 @@ def rescore(
 
 
 def rescore_file(
-    scorer: ListScorer,
+    scorer: Scoring,
     nbest: str,
     source: str,
     output: str,
@@ -121,7 +121,7 @@ def rescore_file(
     replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
     known = () if replace else scorer.names
     read = read_sourced_lists(
-        nbest, source, known, allow_missing=allow_missing, aligned=scorer.aligned
+        nbest, source, known, allow_missing=allow_missing, aligned=scorer.request.aligned
     )
     lists = check_counts(read, nbest, scorer.given)
     # Reject many malformed files before the networks are laid out.
@@ -149,7 +149,9 @@ def rescore_file(
                 ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
             )
             if words is not None:
-                lines = scorer.word_lines(each.block, scores, repeat(each.nbest.id))
+                assert scores.words is not None
+                ids = repeat(each.nbest.id)
+                lines = word_lines(scorer.added, each.block, scores.words, ids)
                 words.writelines(lines[pair] for pair in each.numbering[1])
             meter.update(each.num_lines)
         target.flush()
@@ -161,7 +163,7 @@ def rescore_file(
 def rescore_lists(
     lists: HypothesisLists,
     sources: Sequence[Sentence],
-    columns: Sequence[ColumnSpec | StrPath],
+    columns: Sequence[Column | StrPath],
     *,
     settings: Rescoring = Rescoring(),
     compute: Compute = Compute(),
@@ -172,20 +174,19 @@ def rescore_lists(
     :param sources: the sentences that were translated.
     :param columns: as for `rescore`, except the kind ``scores``.
     """
-    specs = column_specs(columns)
-    if any(column.kind == "scores" for column in specs):
+    wanted = as_columns(columns)
+    if any(isinstance(column, GivenScores) for column in wanted):
         raise ArgumentError("columns of the kind scores are only for files")
-    cache = optional_path(settings.cache)
-    check_of_networks(specs, normalize=settings.normalize, word_scores=None, cache=cache)
+    check_of_networks(wanted, word_scores=None, cache=optional_path(settings.cache))
     check_sequences(lists=lists)
     (texts,) = to_sentences(sources=sources)
     if len(lists) != len(texts):
         problem = f"expected equal numbers, got {len(lists)} and {len(texts)}"
         raise ArgumentError(f"lists and sources: {problem}")
-    with ListScorer(specs, settings, compute) as scorer:
+    with Scoring.of(wanted, settings, compute) as scorer:
         found = lists_of(lists, () if settings.replace else scorer.names)
         sourced = (
-            SourcedList(nbest.id, nbest, source, scorer.aligned)
+            SourcedList(nbest.id, nbest, source, scorer.request.aligned)
             for nbest, source in zip(found, texts, strict=True)
         )
         scored = scorer.score(sourced, "the sources", "the hypotheses")
@@ -194,7 +195,7 @@ def rescore_lists(
         )
 
 
-def rescored_lines(scorer: ListScorer, each: "SourcedList", values: Floats) -> bytes:
+def rescored_lines(scorer: Scoring, each: "SourcedList", values: Floats) -> bytes:
     """Return the lines of a list with a scorer's columns."""
     kept = each.nbest
     if scorer.settings.replace:

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec, column_files, column_specs
+from phrasescore.features.columns import Column, as_columns, input_files
+from phrasescore.features.given_scores import GivenScores
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring, TextScoring
-from phrasescore.workflows.scoring.list_scorer import ListScorer, check_of_networks
-from phrasescore.workflows.scoring.scorer import group_pairs
+from phrasescore.workflows.scoring.added import check_of_networks, word_lines
+from phrasescore.workflows.scoring.scoring import Scoring, group_pairs
 
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork
@@ -42,7 +43,7 @@ class ScoreSummary:
 def score(
     source: StrPath,
     target: StrPath,
-    columns: Sequence[ColumnSpec | StrPath],
+    columns: Sequence[Column | StrPath],
     output: StrPath,
     *,
     settings: TextScoring = TextScoring(),
@@ -58,22 +59,22 @@ def score(
 
     :param source: tokenised sentences, one per line, which may be empty.
     :param target: the translations, one per source sentence.
-    :param columns: at least one, and none of the kind ``scores``; a string is a model's folder.
+    :param columns: at least one, and no `GivenScores`; a path is a model's folder.
     :param word_scores: a file for the log-probability of each predicted word, as in `rescore`;
         sentences are numbered from 0.
     """
     source, target, output = os.fspath(source), os.fspath(target), os.fspath(output)
     words, cache = optional_path(word_scores), optional_path(settings.cache)
-    specs = column_specs(columns)
-    if any(column.kind == "scores" for column in specs):
+    wanted = as_columns(columns)
+    if any(isinstance(column, GivenScores) for column in wanted):
         raise ArgumentError("columns of the kind scores are only for tables and n-best lists")
-    check_of_networks(specs, word_scores=words, cache=cache)
+    check_of_networks(wanted, word_scores=words, cache=cache)
     check_files(
-        (source, target, *column_files(specs), optional_path(settings.backoff_lm)),
+        (source, target, *input_files(wanted)),
         (output, words, cache),
     )
     with (
-        ListScorer(specs, Rescoring(**vars(settings)), compute, words=words is not None) as scorer,
+        Scoring.of(wanted, Rescoring(**vars(settings)), compute, words=words is not None) as scorer,
         open_output(output) as target_file,
         nullcontext() if words is None else open_output(words) as word_file,
         Meter("score", "sentence pairs", progress, lines_of=source) as meter,
@@ -83,6 +84,8 @@ def score(
             for values in scores.values.T.tolist():
                 target_file.write(b"\t".join(map(format_value, values)) + b"\n")
             if word_file is not None:
-                word_file.writelines(scorer.word_lines(each.block, scores, count(each.before)))
+                assert scores.words is not None
+                numbers = count(each.before)
+                word_file.writelines(word_lines(scorer.added, each.block, scores.words, numbers))
             meter.update(each.num_lines)
     return ScoreSummary(tuple(scorer.names), meter.done, scorer.networks, scorer.notes)

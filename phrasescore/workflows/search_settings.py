@@ -8,14 +8,15 @@ from typing import Any, Literal
 
 from moses_integration.decoder import ALGORITHMS
 from moses_integration.decoder import LIMITS as ALL_LIMITS
+from phrasescore.arguments import StrPath
 from phrasescore.engines import is_local
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.features import check_feed_forward, number_names
+from phrasescore.features.columns import number_names
+from phrasescore.features.model import check_feed_forward
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
-from phrasescore.settings.declaration import option, optional
+from phrasescore.settings.declaration import Settings, option, optional, switch
 from phrasescore.settings.kinds import KINDS, kind_names
-from phrasescore.settings.scoring import FeedForwardScoring
 from phrasescore.settings.toml_file import TomlTable, unknown
 
 # Features that a search may add to the features of moses.ini, and their names in n-best lists.
@@ -26,7 +27,7 @@ _limit = partial(optional, shown="as in moses.ini")
 
 
 @dataclass(frozen=True)
-class SearchSettings(FeedForwardScoring, heading="Search"):
+class SearchSettings(Settings, heading="Search"):
     """Settings of the embedded search. A limit of None is taken from moses.ini, or from Moses."""
 
     features: Sequence[str] = option(
@@ -40,6 +41,16 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
         "The model for each --feature, in the same order.",
         flags="--model",
         metavar="MODEL",
+        heading=_NETWORKS,
+    )
+    backoff_lm: StrPath | None = optional(
+        "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
+        "shortlist, which are otherwise <unk>.",
+        heading=_NETWORKS,
+    )
+    unnormalized: bool = switch(
+        "Omit log Z from the scores of cslm and joint models, which must have been trained with "
+        "self_normalization.",
         heading=_NETWORKS,
     )
     ignore: Sequence[str] = option(
@@ -135,7 +146,7 @@ class SearchSettings(FeedForwardScoring, heading="Search"):
             raise ArgumentError(f"{problem}, got {len(self.models)} for {len(self.features)}")
         configs = []
         for name, model in zip(self.features, self.models, strict=True):
-            configs.append(config := Config.from_toml(os.path.join(model, "config.toml")))
+            configs.append(config := Config.of_model(model))
             if config.kind != name:
                 problem = f"expected a model of kind {name}, found one of {config.kind}"
                 raise ModelError(f"{model}: {problem}")

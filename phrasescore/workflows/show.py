@@ -5,6 +5,7 @@ import importlib.metadata
 import inspect
 import json
 import os
+import pkgutil
 import platform
 import shutil
 import warnings
@@ -17,12 +18,7 @@ from moses_integration.moses_ini import MosesIni
 from phrasescore.arguments import METRICS, PRECISIONS, StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
-from phrasescore.features import (
-    FEATURE_NAMES,
-    NOT_OF_PHRASES,
-    OF_SHORTLISTS,
-    load_feature,
-)
+from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS
 from phrasescore.features.packages import find_classes
 from phrasescore.io.journal import read_journal
 from phrasescore.io.text_table import text_table
@@ -205,10 +201,10 @@ def _kenlm() -> str:
 
 
 def _features() -> Iterator[tuple[str, str]]:
-    for name in FEATURE_NAMES:
+    for name in sorted(FEATURES):
         only = " Only for lists." if name in NOT_OF_PHRASES else ""
         needs = " Needs --model." if name in OF_SHORTLISTS else ""
-        yield f"feature {name}", f"{_about(load_feature(name))}{only}{needs}"
+        yield f"feature {name}", f"{_about(pkgutil.resolve_name(FEATURES[name]))}{only}{needs}"
     for found in find_classes():  # which are imported
         try:
             made = found.load()

@@ -13,7 +13,7 @@ from phrasescore.arguments import StrPath, check_sequences, flag
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features import network_name
+from phrasescore.features.model import network_name
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
 from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path
@@ -21,6 +21,7 @@ from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
+from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
 from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names, meant_kind
@@ -79,7 +80,9 @@ def train(
     compute.check_only("device", "threads")
     network = KINDS.get(kind)
     if network is None:
-        problem = unknown("kind of network", meant_kind(kind), KINDS)
+        problem = old_names.renamed("kind", kind, old_names.KINDS) or unknown(
+            "kind of network", meant_kind(kind), KINDS
+        )
         raise ArgumentError(f"KIND: {problem}")
     _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
@@ -176,6 +179,7 @@ def fine_tune(
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
     name = settings.feature or f"{prefix}0"
+    known = old_names.weights_for([name], known, where)
     own = find_feature(known, name, where)
     stored = RunFolder(work).settings() if state.resume else None
     run = ListRun(

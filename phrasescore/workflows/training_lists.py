@@ -19,6 +19,7 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
+from phrasescore.settings import old_names
 from phrasescore.settings.kinds import NetworkKind
 from phrasescore.training.stores import ListStore, ListStoreBuilder
 from phrasescore.workflows import text_checks
@@ -233,20 +234,23 @@ class _Reader:
     def _make_vector(self, nbest: NbestList) -> Values:
         sizes = self.columns.sizes
         own = self.feature.label
+        if own.name not in sizes and (other := old_names.other_name(own.name)) in sizes:
+            own = FeatureLabel(str(other), own.place)
+        weights = old_names.weights_for(sizes, self.weights, self.where)
         for name, size in sizes.items():
-            count = len(self.weights.get(name, (0.0,) * size))
+            count = len(weights.get(name, (0.0,) * size))
             if count != size:
                 problem = f"{name} has {size} values, and {count} weights in {self.where}"
                 raise DataError(nbest.path, nbest.first_line, problem)
         lost = [
             name
-            for name in self.weights
+            for name in weights
             if name not in sizes and not is_sparse(name) and name != self.feature.name
         ]
         if lost:
             problem = f"expected the features {some_names(lost)}, which have weights in"
             raise DataError(nbest.path, nbest.first_line, f"{problem} {self.where}, found none")
-        known = {name: values for name, values in self.weights.items() if name in sizes}
+        known = {name: values for name, values in weights.items() if name in sizes}
         vector = weights_vector(known, self.columns.labels)
         vector[[label == own for label in self.columns.labels]] = 0.0
         return vector

@@ -13,8 +13,8 @@ import torch
 from moses_integration.nbest import read_nbest
 from moses_integration.phrase_table import read_phrase_table
 from phrasescore.io.text import read_lines
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, empty_network
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.records import HypothesisList, PhrasePair
 from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
@@ -100,7 +100,7 @@ def start_checkpoint(config: Config, pairs: Iterable[PhrasePair]) -> Checkpoint:
     source, target = padded_vocabularies(pairs, config)
     network: Any = empty_network(config, len(source), len(target)).to_empty(device="cpu")
     network.initialize(torch.Generator().manual_seed(1))
-    if isinstance(network, AttentionNetwork):
+    if isinstance(network, RnnsearchNetwork):
         with torch.no_grad():
             # Start weights attend to every word alike.
             network.alignment.energy.normal_(0, 1, generator=torch.Generator().manual_seed(2))

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import rnn
 
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.lstm import LstmLayer, LstmNetwork, LstmStack
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 
 END = 0
 # Positions whose distributions over the target shortlist are in memory at once.
@@ -178,7 +178,7 @@ def _torch_lstm(stack: LstmStack) -> nn.LSTM:
     return made.eval()
 
 
-def plain_attention(network: AttentionNetwork) -> PlainScorer:
+def plain_rnnsearch(network: RnnsearchNetwork) -> PlainScorer:
     decoder = network.decoder
     size = network.config.hidden_size
     input_weight, input_bias = decoder.input_weight(), decoder.input_bias()
@@ -212,7 +212,7 @@ def plain_attention(network: AttentionNetwork) -> PlainScorer:
 
 
 def _annotations(
-    network: AttentionNetwork, sources: Tensor, lengths: Tensor
+    network: RnnsearchNetwork, sources: Tensor, lengths: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return the annotations of words and ``</s>``, and which positions are real."""
     with_end = functional.pad(sources, (0, 1), value=END)

@@ -18,9 +18,9 @@ from ctranslate2.specs import TransformerSpec
 from torch import Tensor, nn
 from torch.nn import functional
 
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.checkpoint import Checkpoint, save_checkpoint
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.models.transformer import TransformerNetwork, sinusoids
 from phrasescore.records import HypothesisList
 from phrasescore.settings.config import Config
@@ -33,11 +33,11 @@ from tests.benchmarks.material import (
     torch_threads,
     write_lists,
 )
-from tests.benchmarks.plain_torch import IdPair, plain_attention, plain_lstm
+from tests.benchmarks.plain_torch import IdPair, plain_lstm, plain_rnnsearch
 from tests.benchmarks.results import Report, Row, quotients
 from tests.benchmarks.settings import Settings
 
-PRESETS = ("lstm-small", "attention-small")
+PRESETS = ("lstm-small", "rnnsearch-small")
 TRANSFORMER = "transformer-small"
 CACHE_PRESET = "bahdanau2014"
 TURNS = 3
@@ -62,8 +62,8 @@ def measure_rescoring(settings: Settings) -> Report:
         for preset in PRESETS:
             checkpoint = start_checkpoint(Config.preset(preset), pairs_of(lists))
             model = checkpoint.model
-            assert isinstance(model, LstmNetwork | AttentionNetwork)
-            plain = plain_lstm(model) if isinstance(model, LstmNetwork) else plain_attention(model)
+            assert isinstance(model, LstmNetwork | RnnsearchNetwork)
+            plain = plain_lstm(model) if isinstance(model, LstmNetwork) else plain_rnnsearch(model)
 
             def score(pairs: Sequence[IdPair], plain: Any = plain) -> list[float]:
                 found: list[float] = plain.score(pairs, BATCH_SIZE)

@@ -51,6 +51,14 @@ SPELLINGS = {
             r"RNNsearch(\d+)": r"Attention\1",
             r"EncoderDecoder(\d+)": r"RNN\1",
             r"\[models\.encoder-decoder\]": "[models.rnn]",
+            # Columns with options were options of the verb.
+            r"""--column 'feature = "(\w+)", model = "ed"'""": r"--feature \1@1",
+            r"""--column 'model = "(\w+)", normalize = true'""": r"--model \1 --normalize",
+            r"""--column 'model = "(\w+)", backoff_lm = "(\S+)"'""": r"--model \1 --backoff-lm \2",
+            r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
+            r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
+            "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
+            "--differences": "--scores",
         },
         outputs={
             r"\bAttention(?=\d)": "RNNsearch",
@@ -117,21 +125,24 @@ COMMANDS = {
     "train joint": "train joint train.en train.fr --alignments {x}/train.align.gz -o joint "
     + TRAIN,
     "train transformer": "train transformer train.en train.fr -o transformer " + TRAIN,
-    "annotate": "annotate {x}/phrase-table.gz --model ed --model back --feature unknown_words@1 "
-    "--feature punctuation_mismatch -o annotated.gz --moses-ini {x}/moses.ini "
-    "--moses-ini-out annotated.ini",
+    "annotate": "annotate {x}/phrase-table.gz --model ed --model back --column 'feature = "
+    '"unknown_words", model = "ed"\' --feature punctuation_mismatch -o annotated.gz '
+    "--moses-ini {x}/moses.ini --moses-ini-out annotated.ini",
     "annotate bfloat16": "annotate {x}/phrase-table.gz --model ed --precision bfloat16 -o bf16.gz",
     "annotate int8": "annotate {x}/phrase-table.gz --model ed --precision int8 -o int8.gz",
     "rescore": f"rescore {LISTS}--model ed --model search --model lstm --model grconv "
     "--model cslm --model transformer --lm {x}/lm.fr.arpa.gz --feature length_ratio "
-    "--feature unknown_words --normalize -o dev.rescored.gz",
+    "--feature unknown_words -o dev.rescored.gz",
+    "rescore normalized": f"rescore {LISTS}--column 'model = \"lstm\", normalize = true' "
+    "-o normalized.gz",
     "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble "
     "--word-scores words.gz -o ensemble.gz",
-    "rescore cslm": f"rescore {LISTS}--model cslm --backoff-lm {{x}}/lm.fr.arpa.gz "
-    "--cache scores.db -o backoff.gz",
+    "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
+    '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average RNNsearch0 -o average.fr",
-    "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest -o average.nbest.gz",
+    "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "
+    "-o /dev/null",
     **{
         f"tune {method}": f"tune dev.rescored.gz --references {{x}}/dev.fr --moses-ini "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
@@ -144,25 +155,28 @@ COMMANDS = {
     "--rescore search --working-dir loop --translations loop.fr -o loop.weights",
     "tune merge": "tune --weights mert.weights --moses-ini {x}/moses.ini "
     "--moses-ini-out merged.ini",
-    "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest -o tuned.nbest.gz",
+    "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest tuned.nbest.gz "
+    "-o /dev/null",
     "rerank tuned": "rerank dev.rescored.gz --weights mert.weights -o tuned.fr",
-    "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest 10 "
+    "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest "
+    "--nbest-size 10 "
     "--alignment -o test.out",
     "decode cslm": "decode {x}/test.en --config {x}/moses.ini --stack 10 --feature cslm "
-    "--model cslm --feature-weight CSLM0=0.1 --unnormalized --nbest cslm.nbest 5 "
+    "--model cslm --feature-weight CSLM0=0.1 --unnormalized --nbest cslm.nbest --nbest-size 5 "
     "--distinct -o cslm.out",
     "decode joint": "decode short.en --config {x}/moses.ini --stack 10 --feature joint "
     "--model joint --feature-weight Joint0=0.1 -o joint.out",
-    "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest 4 "
+    "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest "
+    "--nbest-size 4 "
     "-o generated.out",
     "generate sample": "generate ed phrases --sample 20 -o samples",
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
-    "letters.arpa --share 0.2 -o part.en --target-output part.fr --scores part.scores",
+    "letters.arpa --share 0.2 -o part.en --target-output part.fr --differences part.scores",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz",
     "evaluate": "evaluate {x}/dev.en average.fr tuned.fr --references {x}/dev.fr "
-    "--paired bootstrap --nbest dev.rescored.gz -o evaluated",
+    "--paired bootstrap --lists dev.rescored.gz -o evaluated",
     "evaluate json": "evaluate average.fr tuned.fr --references {x}/dev.fr --source {x}/dev.en "
     "--by-length source --by-unknown search --format json -o evaluated.json",
     "experiment": "experiment experiment.toml -o experiment",

@@ -152,13 +152,20 @@ class _Bench:
         return [math.log(float(line.split(b" ||| ")[2].split()[-1])) for line in lines]
 
     def annotate_all(self) -> list[Row]:
-        """Measure the memory of the whole table, with a network of the preset small."""
+        """Measure the memory of the whole table, with a network of the small preset."""
         self._save(Config.preset(SMALL), [self._settings.table])
         cost, _ = measure_command(self._command(self._settings.table, "out.gz"), self._folder)
         lines = sum(1 for _ in read_lines(self._settings.table))
         return [
-            Row("whole table, preset small: peak memory", [cost.peak / 1e6], "MB", 0),
-            Row("whole table, preset small: with loading", [lines / cost.wall], "pairs/s", 0),
+            Row(
+                "whole table, preset encoder-decoder-small: peak memory", [cost.peak / 1e6], "MB", 0
+            ),
+            Row(
+                "whole table, preset encoder-decoder-small: with loading",
+                [lines / cost.wall],
+                "pairs/s",
+                0,
+            ),
         ]
 
     def what(self) -> str:

@@ -84,7 +84,14 @@ def measure_search(settings: Settings) -> Report:
             else:
                 command = [*PHRASESCORE, "decode", "-", "--config", str(ini)]
                 command += VARIANTS[engine].format(cslm=cslm).split()
-                command += ["--nbest", str(folder / "nbest"), "1", "--processes", "1"]
+                command += [
+                    "--nbest",
+                    str(folder / "nbest"),
+                    "--nbest-size",
+                    "1",
+                    "--processes",
+                    "1",
+                ]
                 command += ["--threads", "1", "--quiet"]
             cost, output = measure_command(command, ini.parent, text, OMP_NUM_THREADS="1")
             if engine == "moses":

@@ -34,7 +34,7 @@ iterations = 2
 search = { stack = 3 }
 [tuning]
 method = "xbleu"
-[models.rnn]
+[models.encoder-decoder]
 updates = 10
 set.model.hidden_size = 16
 """
@@ -44,7 +44,7 @@ weights = "system.weights"
 nbest_size = 20
 search.stack = 5
 [[rescore]]
-model = "attention"
+model = "rnnsearch"
 """
 
 # The names in commands: what takes seconds, for kills, and what takes less, for disks.
@@ -70,11 +70,11 @@ class Case:
 _SIZES = "--set model.hidden_size=32 --set model.embedding_size=24"
 _TEXT = "train.en train.fr"
 _XBLEU = (
-    "attention --objective xbleu --from attention --lists lists.gz --source dev.en "
+    "rnnsearch --objective xbleu --from rnnsearch --lists lists.gz --source dev.en "
     "--references dev.fr --weights weights --set training.validation_share=0.1 --updates 5"
 )
 _ANNOTATE = "annotate {table} --model rnn -o out/out.gz"
-_RESCORE = "rescore {lists} --model attention -o out/out.gz --cache out/cache"
+_RESCORE = "rescore {lists} --model rnnsearch -o out/out.gz --cache out/cache"
 _TUNE = (
     "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config small.ini "
     "--source dev.en --references dev.fr --method xbleu --iterations 3 --nbest-size 20 --threads 1 "
@@ -83,7 +83,7 @@ _TUNE = (
 _RAY = "--engine ray --workers 1"
 _TRAINED = {
     "encoder-decoder": f"encoder-decoder {{table}} {_SIZES}",
-    "attention": f"attention {_TEXT} {_SIZES}",
+    "rnnsearch": f"rnnsearch {_TEXT} {_SIZES}",
     "grconv": f"grconv {_TEXT} {_SIZES} --set model.encoder_size=32",
     "lstm": f"lstm {_TEXT} {_SIZES}",
     "cslm": "cslm train.fr --set model.hidden_size=32",
@@ -100,7 +100,7 @@ _RESUMED = {
     "rescore": f"{_RESCORE} --threads 1 --engine here",
     "rescore processes": f"{_RESCORE} --engine processes --workers 2",
     "rescore ray": f"{_RESCORE} {_RAY}",
-    "rescore command": "rescore {lists} --scores-command 'sed -u s/.*/1/' -o out/out.gz",
+    "rescore command": "rescore {lists} --command 'sed -u s/.*/1/' -o out/out.gz",
     "build": "build train.en train.fr -o out/out --workers 2",
     **{
         f"train {name}": f"train {text} -o out/out --device cpu --threads 1 "
@@ -109,17 +109,19 @@ _RESUMED = {
     },
 }
 _BEGUN_AGAIN = {
-    "score": "score some.en some.fr --model attention --model rnn --word-scores out/words "
+    "score": "score some.en some.fr --model rnnsearch --model rnn --word-scores out/words "
     "-o out/out.gz",
-    "rerank": "rerank all.gz --average LM0 --nbest -o out/out.gz",
+    "rerank": "rerank all.gz --average LM0 --nbest out/out.gz -o out/best",
     "decode": "decode test.en --config small.ini --stack 3 --processes 2 -o out/out "
-    "--nbest out/lists.gz 9",
-    "generate": "generate attention dev.en --beam 2 -o out/out --nbest out/lists.gz 5 --threads 1",
+    "--nbest out/lists.gz --nbest-size 9",
+    "generate": "generate rnnsearch dev.en --beam 2 -o out/out --nbest out/lists.gz "
+    "--nbest-size 5 --threads 1",
     "segment": "segment test.en --model rnn --reverse-model rnn.reverse -o out/out "
     "--segments out/segments.json --threads 1",
     "select": "select train.en train.fr --in-domain-target lm.fr.arpa.gz --general-target own.arpa "
-    "--share 0.5 -o out/out --target-output out/out.fr --scores out/scores",
-    "translate": "translate system.toml test.en --workers 2 -o out/out --nbest out/lists.gz 9 "
+    "--share 0.5 -o out/out --target-output out/out.fr --differences out/scores",
+    "translate": "translate system.toml test.en --workers 2 -o out/out --nbest out/lists.gz "
+    "--nbest-size 9 "
     "--explain out/json",
     "build-lm": "build-lm train.fr -o out/out.gz",
     "evaluate": "evaluate all.fr turned.fr --references all.fr --paired approximate -o out/out "
@@ -132,7 +134,7 @@ CASES = {
     **{name: Case(command, resume=True) for name, command in _RESUMED.items()},
     **{name: Case(command) for name, command in _BEGUN_AGAIN.items()},
     "tune": Case(_TUNE, resume=True, grows=True),
-    "tune ray": Case(f"{_TUNE} --rescore attention {_RAY}", resume=True, grows=True),
+    "tune ray": Case(f"{_TUNE} --rescore rnnsearch {_RAY}", resume=True, grows=True),
     "tune lists": Case(
         "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out out/ini "
         "--starts 5 --threads 1 -o out/out --report out/report",
@@ -169,7 +171,7 @@ def make_folder(folder: Path) -> None:
     ini = (EXAMPLE / "moses.ini").read_text()
     (folder / "small.ini").write_text(ini.replace("phrase-table.gz", "small.gz"))
     weights = [line for line in ini.partition("[weight]")[2].splitlines() if "=" in line]
-    for_lists = [line for line in weights if not line.startswith("Unknown")] + ["Attention0= 0.3"]
+    for_lists = [line for line in weights if not line.startswith("Unknown")] + ["RNNsearch0= 0.3"]
     (folder / "weights").write_text("\n".join([*for_lists, ""]))
     both = "\n".join(["[search]", *weights, "[lists]", *for_lists, ""])
     (folder / "system.weights").write_text(both)
@@ -179,7 +181,7 @@ def make_folder(folder: Path) -> None:
     for kind, inputs, name in (
         ("encoder-decoder", "table.gz", "rnn"),
         ("encoder-decoder --reverse", "table.gz", "rnn.reverse"),
-        ("attention", _TEXT, "attention"),
+        ("rnnsearch", _TEXT, "rnnsearch"),
         ("cslm --set model.self_normalization=0.1", "train.fr", "cslm"),
         ("joint --set model.self_normalization=0.1", f"{_TEXT} --alignments train.align", "joint"),
     ):

@@ -36,7 +36,7 @@ _LISTS = (
 _LONG = (
     "rescore lists.{0}.gz --source source --model lstm --threads 1 --engine here -o out",
     *_LISTS[:-1],
-    "evaluate references --references references --nbest rescored.{0} -o out",
+    "evaluate references --references references --lists rescored.{0} -o out",
 )
 
 

@@ -15,7 +15,7 @@ from tests.benchmarks.commands import PHRASESCORE
 from tests.faults.disturb import PATIENCE
 
 _ANNOTATE = "annotate small.gz --model rnn --threads 1 --engine here"
-_RESCORE = "rescore lists.gz --source dev.en --model attention --threads 1 --engine here"
+_RESCORE = "rescore lists.gz --source dev.en --model rnnsearch --threads 1 --engine here"
 _TRAIN = "train lstm dev.en dev.fr --updates 20 --threads 1 --device cpu"
 _MEBI = 1 << 20
 
@@ -25,7 +25,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
     for command in (
         f"{_ANNOTATE} -o -",
         f"{_RESCORE} -o -",
-        "rerank lists.gz --average LM0 --nbest",
+        "rerank lists.gz --average LM0",
     ):
         yield f"a reader that leaves {command.split()[0]}", _leave(command, folder)
         yield f"a full stdout of {command.split()[0]}", _fill_stdout(command, folder)
@@ -41,7 +41,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
         damage(folder / "bomb.gz")
         for command in (
             "annotate bomb.gz --model rnn -o bomb.out --threads 1 --engine here",
-            "rescore bomb.gz --source dev.en --model attention -o bomb.out --engine here",
+            "rescore bomb.gz --source dev.en --model rnnsearch -o bomb.out --engine here",
             "tune bomb.gz --references dev.fr --weights weights -o bomb.out",
         ):
             yield f"{command.split()[0]} of {name}", _with_little_memory(command, folder)

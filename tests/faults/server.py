@@ -43,7 +43,7 @@ search_models = ["cslm"]
 search = { stack = 10 }
 nbest_size = 10
 [[rescore]]
-model = "attention"
+model = "rnnsearch"
 """
 
 
@@ -69,15 +69,15 @@ def main() -> None:
 def write_example(folder: Path) -> list[str]:
     """Write the shipped example as a system with two networks; return some sentences."""
     words = [(EXAMPLE / name).read_text().split() for name in ("dev.en", "dev.fr")]
-    network = RandomNetwork("attention", *(sorted(set(each)) for each in words))
-    save_checkpoint(folder / "attention", network.checkpoint)
+    network = RandomNetwork("rnnsearch", *(sorted(set(each)) for each in words))
+    save_checkpoint(folder / "rnnsearch", network.checkpoint)
     RandomCslm(sorted(set(words[1])), path=folder / "cslm")
     shutil.copy(EXAMPLE / "moses.ini", folder)
     for path in EXAMPLE.glob("*.gz"):
         os.symlink(path, folder / path.name)
     weights = (EXAMPLE / "moses.ini").read_text().partition("[weight]")[2].strip()
     weights = weights.replace("UnknownWordPenalty0= 1\n", "")  # not in the lists
-    (folder / "weights").write_text(f"{weights}\nCSLM0= 0.01\nAttention0= 0.01\n")
+    (folder / "weights").write_text(f"{weights}\nCSLM0= 0.01\nRNNsearch0= 0.01\n")
     (folder / "system.toml").write_text(_SYSTEM)
     return (EXAMPLE / "test.en").read_text().splitlines()[:40]
 

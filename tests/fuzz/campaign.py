@@ -151,7 +151,7 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
     # goes on may lack its limit, and a program is known by its command.
     others = (
         "cannot open: |File name too long$|the decoder wrote no n-best list to new.loop/"
-        "|Error: --set: .*set a limit|Error: --scores-command './program.sh': line "
+        "|Error: --set: .*set a limit|Error: command './program.sh': line "
     )
     if not named and not re.search(others, errors[0]):
         return f"the error begins with no file: {errors[0]!r}"

@@ -63,7 +63,7 @@ LM0= 0.5
 """.replace("{TYPE}", _TYPE)
 
 _EXPERIMENT = """\
-systems = ["Baseline", "+RNN", {name = "+mine", columns = ["rnn"], rescore = ["lstm"]}]
+systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], rescore = ["lstm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]
@@ -75,7 +75,7 @@ search = { stack = 10 }
 [tuning]
 method = "mert"
 replicas = 2
-[models.rnn]
+[models.encoder-decoder]
 minutes = 1
 set.model.hidden_size = 8
 [models.lstm]
@@ -106,7 +106,7 @@ system = "systems/Baseline/seed1/system.toml"
 "held" = { bleu = 31.0, replicas = [31.0] }
 [[row]]
 name = "+RNN"
-features = "columns rnn"
+features = "columns encoder-decoder"
 outputs."dev" = ["dev.out"]
 "dev" = { bleu = 32.0, replicas = [31.9, 32.1], difference = 2, p_value = 0.04, interval = [1, 3] }
 "held" = { bleu = 31.5, replicas = [31.5] }
@@ -153,7 +153,9 @@ def make_material(folder: Path) -> None:
     _write(folder / "e2f", [b"%b %b 0.25" % pair[::-1] for pair in words])
     (folder / "moses.ini").write_text(_INI)
     (folder / "experiment.toml").write_text(_EXPERIMENT)
-    preset = (REPOSITORY / "phrasescore" / "settings" / "presets" / "small.toml").read_text()
+    preset = (
+        REPOSITORY / "phrasescore" / "settings" / "presets" / "encoder-decoder-small.toml"
+    ).read_text()
     small = re.sub(r"(?m)^(hidden|embedding|maxout)_size = .*", r"\1_size = 6", preset)
     (folder / "settings.toml").write_text(small.replace("output_rank = 64", "output_rank = 4"))
     _write(folder / "mixed", references[:2])
@@ -224,7 +226,7 @@ def _write_networks(folder: Path, english: list[str], french: list[str]) -> None
     RandomModel(folder / "reverse", *sides, reverse=True)
     RandomCslm(sides[1], path=folder / "cslm", self_normalization=0.1)
     RandomJoint(*sides, path=folder / "joint")
-    for kind in ("attention", "grconv", "lstm"):
+    for kind in ("rnnsearch", "grconv", "lstm"):
         save_checkpoint(folder / kind, RandomNetwork(kind, *sides).checkpoint)
     pieces = [SubwordVocabulary.from_counts(dict.fromkeys(words, 1.0), 100) for words in sides]
     save_checkpoint(folder / "subwords", RandomNetwork("lstm", *pieces).checkpoint)
@@ -282,15 +284,15 @@ backoff_lm = "general.arpa"
 [search]
 stack = 5
 [[rescore]]
-model = "attention"
+model = "rnnsearch"
 [[rescore]]
 feature = "length_ratio"
 [[rescore]]
 lexicon = "f2e"
 [[rescore]]
-scores_command = "./length.sh"
+command = "./length.sh"
 """
-_LISTS = {"CSLM0": 0.1, "Attention0": 0.2, "LengthRatio0": 0.1, "Lexicon0": 0.1, "Program0": 0.1}
+_LISTS = {"CSLM0": 0.1, "RNNsearch0": 0.2, "LengthRatio0": 0.1, "Lexicon0": 0.1, "Program0": 0.1}
 
 _TEXT_SYSTEM = """\
 moses_ini = "moses.ini"
@@ -319,7 +321,7 @@ truecase_source = "truecaser"
 command = "./program.sh"
 [features.gpt]
 ctranslate2 = "gpt"
-text = { prompt = "{source}=" }
+prompt = "{source}="
 """
 
 _PARAMETERS = {"text": "the {} is", "align": True, "nbest": 2, "add-score-breakdown": True}

@@ -76,9 +76,9 @@ _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
     "lm.arpa --general-target general.arpa --lines 2 --processes 1 --target-output out.target "
-    "--scores out.scores"
+    "--differences out.scores"
 )
-_EXPLAINED = "--workers 1 --nbest out.nbest 3 --explain out.json --confidence"
+_EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --confidence"
 _TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
 _JOINT = "train joint source references --alignments alignments --threads 1"
 _TRAIN_LISTS = (
@@ -93,7 +93,7 @@ _PLAN = (
 _RAW = "build raw.source raw.target --lm-order 2 --workers 1 -o out"
 # Networks by their folders, and their features; subwords is an lstm.
 _NETWORKS = {
-    "attention": "Attention0",
+    "rnnsearch": "RNNsearch0",
     "grconv": "GrConv0",
     "lstm": "LSTM0",
     "cslm": "CSLM0",
@@ -152,15 +152,18 @@ _SCORING = {
         scored_lists("KenLM0", "Lexicon0", "ReverseLexicon0"),
     ),
     "rescore generator": Subject(
-        f"rescore short.nbest --source short.source {_HERE} --ctranslate2 gpt --prompt {{source}}=",
+        f"rescore short.nbest --source short.source {_HERE} "
+        "--column ctranslate2='gpt',prompt='{source}='",
         _GPT,
         scored_lists("CT20", nbest="short.nbest"),
     ),
     "rescore CTranslate2": Subject(
-        f"{_RESCORE} --ctranslate2 marian --target-language fr", _MARIAN, scored_lists("CT20")
+        f"{_RESCORE} --column ctranslate2='marian',target_language='fr'",
+        _MARIAN,
+        scored_lists("CT20"),
     ),
     "rescore program": Subject(
-        f"{_RESCORE} --scores-command ./program.sh", "answers", scored_lists("Program0"), share=0.5
+        f"{_RESCORE} --command ./program.sh", "answers", scored_lists("Program0"), share=0.5
     ),
     **{
         f"rescore {kind}": Subject(
@@ -180,7 +183,7 @@ _SCORING = {
 }
 _TUNING = {
     "rerank": Subject("rerank nbest --weights weights", "nbest weights", best_of_lists()),
-    "rerank --average": Subject("rerank nbest --average LM0 --nbest", "nbest", sorted_lists()),
+    "rerank --average": Subject("rerank nbest --average LM0 --nbest out", "nbest", sorted_lists()),
     **{
         f"{verb} {kind}": Subject(
             f"{verb} {kind}.nbest --weights {kind}.weights {more}",
@@ -215,7 +218,7 @@ _TUNING = {
         "new.loop/",
     ),
     "evaluate": Subject(
-        "evaluate references --references source --nbest nbest --format json",
+        "evaluate references --references source --lists nbest --format json",
         "references source nbest",
         finite(),
     ),
@@ -230,7 +233,7 @@ _TRANSLATING = {
     ),
     "translate": Subject(
         f"translate system.toml source --tokenized {_EXPLAINED}",
-        "system.toml system.weights two.ini lm.arpa table source attention cslm f2e general.arpa "
+        "system.toml system.weights two.ini lm.arpa table source rnnsearch cslm f2e general.arpa "
         "reordering",
         all_of(a_line_each(), a_line_each(out="out.json")),
         "out out.nbest out.json",
@@ -243,7 +246,7 @@ _TRANSLATING = {
     ),
     "serve": Subject(
         "serve system.toml --port 0 --workers 1",
-        "system.toml system.weights two.ini cslm attention",
+        "system.toml system.weights two.ini cslm rnnsearch",
         writes="",
         share=0.1,
     ),
@@ -300,9 +303,8 @@ _BUILDING = {
     ),
     "show": Subject("show joint --format json", "joint", writes=""),
     "report": Subject(
-        "report nbest --source source --references references --tuning-report report.json "
-        "--experiment made.experiment --only results --only tuning --only steps -o out",
-        "nbest references report.json made.experiment",
+        "report --experiment made.experiment --only results --only tuning --only steps -o out",
+        "made.experiment",
         writes="out/",
     ),
     "export": Subject(

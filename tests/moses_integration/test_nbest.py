@@ -312,12 +312,12 @@ OLD_MOSES = b"0 ||| la maison  ||| d: 0 lm: -3 tm: -1 -2 lm: -4 ||| -2.1 ||| 0-0
         (
             JOSHUA,
             {"lm_0": (-3.0,), "tm_pt_0": (-1.5,), "WordPenalty": (-0.87,)},
-            JOSHUA.replace(b"-0.87", b"-0.87 RNN0=-2.5"),
+            JOSHUA.replace(b"-0.87", b"-0.87 EncoderDecoder0=-2.5"),
         ),
         (
             OLD_MOSES,
             {"d": (0.0,), "lm": (-3.0, -4.0), "tm": (-1.0, -2.0)},
-            OLD_MOSES.replace(b"lm: -4", b"lm: -4 RNN0: -2.5"),
+            OLD_MOSES.replace(b"lm: -4", b"lm: -4 EncoderDecoder0: -2.5"),
         ),
     ],
     ids=["joshua", "old-moses"],
@@ -328,11 +328,13 @@ def test_lists_in_other_styles_are_read_and_added_to(
     path = write(tmp_path, raw, raw)
     (found,) = read_nbest(path)
     assert [found.features(place) for place in range(2)] == [features] * 2
-    (text,) = format_rows(["RNN0"], np.array([[-2.5]]), found.style)
+    (text,) = format_rows(["EncoderDecoder0"], np.array([[-2.5]]), found.style)
     assert found.with_features([text] * 2) == b"%b\n%b\n" % (added, added)
-    assert remove_features(added, ["RNN0"]) == raw
+    assert remove_features(added, ["EncoderDecoder0"]) == raw
     (again,) = read_nbest(write(tmp_path, added, added))
-    assert [again.features(place) for place in range(2)] == [features | {"RNN0": (-2.5,)}] * 2
+    assert [again.features(place) for place in range(2)] == [
+        features | {"EncoderDecoder0": (-2.5,)}
+    ] * 2
 
 
 def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:

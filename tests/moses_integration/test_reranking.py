@@ -170,7 +170,13 @@ def test_another_number_of_values_than_before_is_refused(read: Read) -> None:
     ("name", "problem"),
     [
         ("TM0", "expected one value for the feature TM0, found 2"),
-        ("RNN0", "expected one value for the feature RNN0, found none; there are LM0, TM0, LSTM0"),
+        (
+            "EncoderDecoder0",
+            (
+                "expected one value for the feature EncoderDecoder0, found none; "
+                "there are LM0, TM0, LSTM0"
+            ),
+        ),
     ],
 )
 def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem: str) -> None:

@@ -149,7 +149,7 @@ def test_an_unknown_word_penalty_of_any_name_is_not_in_n_best_lists() -> None:
 
 def test_two_sets_of_weights_come_back_bit_for_bit(path: Path) -> None:
     search: Weights = {"LM0": (0.1 + 0.2,), "TM0": (1e-300, -2.0)}
-    lists: Weights = {**search, "Attention0": (0.3,)}
+    lists: Weights = {**search, "RNNsearch0": (0.3,)}
     write_weights(str(path), WeightPair(search, lists))
     assert load_weights(str(path)) == WeightPair(search, lists)
     # One set is a file as Moses' tools read it.
@@ -161,7 +161,7 @@ def test_two_sets_of_weights_come_back_bit_for_bit(path: Path) -> None:
 def test_values_are_weights_as_a_file_of_them_is(path: Path) -> None:
     weights: Weights = {"LM0": (0.5,)}
     write_weights(str(path), weights)
-    pair = WeightPair(weights, {**weights, "Attention0": (0.3,)})
+    pair = WeightPair(weights, {**weights, "RNNsearch0": (0.3,)})
     for source in (str(path), path, weights):
         assert load_weights(source) == WeightPair(weights, weights)
     assert load_weights(pair) == pair

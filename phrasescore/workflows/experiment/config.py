@@ -17,15 +17,15 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
-from phrasescore.features import ColumnSpec, column_files
+from phrasescore.features.columns import Column
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.workflows.experiment import systems
 from phrasescore.workflows.experiment.systems import (
     PAPER,
     Count,
-    FeaturePlan,
     ModelPlan,
     Rounds,
     System,
@@ -124,7 +124,7 @@ class _File:
     data: Data
     engine: Engine = field(default_factory=Engine)
     models: dict[str, ModelPlan] = field(default_factory=dict)
-    features: dict[str, FeaturePlan] = field(default_factory=dict)
+    features: dict[str, Any] = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
     text: TextProcessing | None = None
     systems: Any = PAPER
@@ -138,7 +138,7 @@ class Experiment:
     data: Data
     engine: Engine
     models: dict[str, ModelPlan]  # includes the models that only rows name
-    features: dict[str, ColumnSpec]  # programs and CTranslate2 models
+    features: dict[str, Column]  # programs and CTranslate2 models
     tuning: Tuning
     systems: tuple[System, ...]  # the first system is the baseline
     text: TextProcessing | None = None  # for system.toml; None if moses.ini records it
@@ -172,9 +172,14 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     }
     table = whole.table("features")
     features = {
-        name: systems.check_feature(table, plan, models) for name, plan in file.features.items()
+        name: systems.read_feature(table, name, value, models)
+        for name, value in file.features.items()
     }
     rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
+    for old, new in old_names.MODELS.items():
+        if old in file.models and new in models and new not in file.models:
+            found = old_names.renamed("model", old, old_names.MODELS)
+            raise whole.table("models").error(old, f"{found}: rename the table")
     _check_search_networks(whole, engine, rows, models)
     absolute = {*whole.absolute_paths()}
     for each in (data.dev, *data.tests):
@@ -209,8 +214,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
-        if column.kind != "scores_command":
-            paths += [Path(column.value), *map(Path, column_files([column]))]
+        paths += map(Path, column.inputs())
     trained_on = [model.xbleu for model in models if model.xbleu]
     for xbleu in trained_on:
         paths += [*xbleu.lists, xbleu.source, *xbleu.parallel]

@@ -40,6 +40,8 @@ class FileNames:
             path = Path(word)
             if path.is_absolute() and (" " not in word or self.is_own(path) or path.exists()):
                 return rename(path)
+            if re.match("[a-z_0-9]+ = ", word):  # a column
+                return re.sub('(?<=")/[^"]+', lambda match: rename(Path(match[0])), word)
             if " " in word:
                 try:
                     return shlex.join(map(one, shlex.split(word)))

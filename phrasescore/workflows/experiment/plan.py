@@ -163,13 +163,12 @@ class _Planner(Preparation):
             threads=engine.threads,
         )
         outputs = options(
-            **self.cslm(names),
             translations=run.output(dev),
             output=run.weights,
             report=run.report,
             format="json",
         )
-        columns = self.column_options(names, "rescore_")
+        columns = self.column_options(names, "rescore-")
         before = [path for each in run.parts for path in (each.weights, each.report)]
         inputs = (*self._decode_inputs(run), dev.source, *dev.references)
         return Step(
@@ -189,7 +188,7 @@ class _Planner(Preparation):
         words += [*self._search(run), *options(weights=run.weights)]
         if nbest is not None:
             size = run.system.nbest_size or engine.nbest_size
-            words += ["--nbest", str(nbest), str(size), "--distinct"]
+            words += ["--nbest", str(nbest), "--nbest-size", str(size), "--distinct"]
         return Step(
             _step_name("decode", text.name, run),
             (*words, *options(output=output)),
@@ -203,7 +202,7 @@ class _Planner(Preparation):
         names, threads = self.in_lists(run.system), self._engine.threads
         words = ["rescore", str(lists), *options(source=text.source)]
         words += self.column_options(names)
-        words += options(**self.cslm(names), threads=threads, output=rescored)
+        words += options(threads=threads, output=rescored)
         yield Step(
             _step_name("rescore", text.name, run),
             tuple(words),

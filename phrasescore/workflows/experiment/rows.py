@@ -10,14 +10,9 @@ from typing import Any, NamedTuple
 from moses_integration.ini_text import named_files, path_problem
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ConfigError
-from phrasescore.features import (
-    ColumnSpec,
-    column_files,
-    column_inputs,
-    column_name,
-    network_name,
-    number_names,
-)
+from phrasescore.features.columns import Column, load_kind, number_names
+from phrasescore.features.model import Network, network_name
+from phrasescore.features.named import NamedFeature
 from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
@@ -137,23 +132,20 @@ class Preparation:
 
     def column_options(self, names: tuple[str, ...], prefix: str = "") -> Iterator[str]:
         """Yield the options that add columns. ``phrasescore tune`` has them with a prefix."""
-        columns = list(map(self.column, names))
-        for column in columns:
-            option = f"{prefix}{column.kind}"
-            yield from options(**{option.replace("rescore_model", "rescore"): column.value})
-        texts = [column.foreign for column in columns if column.foreign is not None]
-        for text in texts[:1]:  # they are equal
-            yield from text.options()
+        for name in names:
+            yield from self.column(name).options(prefix)
 
-    def column(self, name: str) -> ColumnSpec:
+    def column(self, name: str) -> Column:
         """Return the column that a name in a row stands for."""
-        if name in self._wanted.models:
-            return ColumnSpec("model", str(self.model_folder(name)))
+        if (model := self._wanted.models.get(name)) is not None:
+            backoff = None if model.backoff_lm is None else str(model.backoff_lm)
+            folder, unnormalized = str(self.model_folder(name)), model.unnormalized
+            return Network(folder, unnormalized=unnormalized, backoff_lm=backoff)
         files = self._wanted.data.feature_files
         for kind in FILE_FEATURES:
             if name == kind and name in files:
-                return ColumnSpec(kind, str(files[name]))
-        return self._wanted.features.get(name) or ColumnSpec("feature", name)
+                return load_kind(kind).of(str(files[name]))
+        return self._wanted.features.get(name) or NamedFeature(name)
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
         """Return the options for a row's language models: ``backoff_lm`` and ``unnormalized``."""
@@ -163,14 +155,8 @@ class Preparation:
 
     def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""
-        models = self._wanted.models
-        networks = [name for name in names if name in models]
-        folders = [self.model_folder(name) for name in networks]
-        columns = [self.column(name) for name in names if name not in models]
-        others = [path for column in columns for path in column_inputs(column)]
-        others += column_files(columns)
-        backoff = {path for name in networks if (path := models[name].backoff_lm)}
-        return (*folders, *map(Path, dict.fromkeys(others)), *sorted(backoff))
+        paths = (path for name in names for path in self.column(name).inputs())
+        return tuple(map(Path, dict.fromkeys(paths)))
 
     def train(self, model: ModelPlan) -> Step:
         """Return the step that trains a network on the table or text."""
@@ -280,7 +266,7 @@ class Preparation:
         prefixes = [
             network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
             if (model := models.get(name)) is not None
-            else column_name((column := self.column(name)).kind, column.value)
+            else self.column(name).label
             for name in names
         ]
         extra = dict(zip(names, number_names(prefixes), strict=True))

@@ -45,7 +45,7 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment) -> Iterator[st
     if searching:
         models = ", ".join(path(planner.model_folder(name)) for name in searching)
         yield f"search_models = [{models}]"
-    cslm = planner.cslm((*searching, *planner.in_lists(row)))
+    cslm = planner.cslm(searching)
     if cslm["backoff_lm"] is not None:
         yield f"backoff_lm = {path(Path(cslm['backoff_lm']))}"
     if cslm["unnormalized"]:
@@ -60,11 +60,8 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment) -> Iterator[st
             yield f"{key} = {shown}"
     for name in planner.in_lists(row):
         column = planner.column(name)
-        (value,) = planner.names.in_words([column.value], named)
         yield from ("", "[[rescore]]")
-        yield f"{column.kind} = {to_toml(value)}"
-        changed = {} if column.foreign is None else column.foreign.changes()
-        for key, value in changed.items():
-            if key in ("source_spm", "target_spm"):
-                (value,) = planner.names.in_words([value], named)
-            yield f"text.{key} = {to_toml(value)}"
+        for key, shown in column.changed().items():
+            if key in (column.kind(), *column.paths):
+                (shown,) = planner.names.in_words([shown], named)
+            yield f"{key} = {to_toml(shown)}"

@@ -9,29 +9,27 @@ import msgspec
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features import (
-    FEATURE_NAMES,
-    NOT_OF_PHRASES,
-    OF_SHORTLISTS,
-    ColumnKind,
-    ColumnSpec,
-    check_columns,
-)
+from phrasescore.features.columns import Column, read_column
+from phrasescore.features.foreign import CTranslate2Model
+from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, NamedFeature
 from phrasescore.features.packages import find_class
-from phrasescore.foreign import ForeignText
+from phrasescore.features.program import Command
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
-from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# Other names for kinds of networks.
-_KINDS_BY_NAME = {"rnn": "encoder-decoder", "reverse": "encoder-decoder"}
+# Networks in standard rows that need a table of their own, and its keys.
+_OWN_TABLES = {
+    "backward": 'kind = "rnnsearch" and right_to_left = true',
+    "reverse": 'kind = "encoder-decoder" and reverse = true',
+}
 # Features that read a file named in [data].
-FILE_FEATURES: tuple[ColumnKind, ...] = ("lm", "lexicon", "reverse_lexicon")
+FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
 # All features: those above, and the names for --feature.
-_FEATURES = (*FILE_FEATURES, *FEATURE_NAMES)
+_FEATURES = (*FILE_FEATURES, *sorted(FEATURES))
 # The kinds of networks for tables, the search and so on, as text for messages.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
@@ -112,17 +110,6 @@ class ModelPlan:
 
 
 @dataclass(frozen=True)
-class FeaturePlan:
-    """A feature of n-best lists: a program, or a model converted for CTranslate2."""
-
-    name: str
-    command: str | None = None
-    ctranslate2: Path | None = None
-    # How a CTranslate2 model reads Moses' words.
-    text: ForeignText = field(default_factory=ForeignText)
-
-
-@dataclass(frozen=True)
 class System:
     """A row of the table: the names of the models and features that it adds to the baseline."""
 
@@ -151,7 +138,7 @@ class System:
         return frozenset((place, name) for place, names in places.items() for name in names)
 
 
-_RNN, _CSLM = ("rnn",), ("cslm",)
+_RNN, _CSLM = ("encoder-decoder",), ("cslm",)
 # The rows of Cho et al. (2014), table 1, and further rows.
 STANDARD = {
     system.name: system
@@ -162,14 +149,14 @@ STANDARD = {
         System("+CSLM+RNN+WP", (*_RNN, UNKNOWN_WORDS), _CSLM),
         System("+CSLM", (), _CSLM),
         System("+joint", (), ("joint",)),
-        System("+joint+RNNsearch", (), ("joint",), ("attention",)),
+        System("+joint+RNNsearch", (), ("joint",), ("rnnsearch",)),
         System("+CSLM+joint+RNN", _RNN, (*_CSLM, "joint")),
         System("+reverse", (*_RNN, "reverse")),
         System("+LSTM", (), (), ("lstm",)),
-        System("+RNNsearch", (), (), ("attention",)),
-        System("+RNNsearch both ways", (), (), ("attention", "backward")),
+        System("+RNNsearch", (), (), ("rnnsearch",)),
+        System("+RNNsearch both ways", (), (), ("rnnsearch", "backward")),
         System("+Transformer", (), (), ("transformer",)),
-        System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "attention")),
+        System("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "rnnsearch")),
     )
 }
 PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
@@ -185,11 +172,17 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
         model = _like_its_start(own, model, model.xbleu, models)
     named = model.kind or _kind(name)
     if named is None:
-        raise own.error("kind", "is missing: expected a kind of network")
+        problem = old_names.renamed("model", name, old_names.MODELS)
+        raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
     kind = KINDS.get(named)
     if kind is None:
-        raise own.error("kind", f"{unknown('value', named, sorted(KINDS))}, got {named!r}")
+        problem = old_names.renamed("kind", named, old_names.KINDS)
+        other = f"{unknown('value', named, sorted(KINDS))}, got {named!r}"
+        raise own.error("kind", problem or other)
     if model.preset is not None:
+        problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
+        if problem is not None and model.preset not in preset_names(kind):
+            raise own.error("preset", problem)
         own.check_choice("preset", model.preset, preset_names(kind))
     config = Config.preset(model.preset or kind.default_preset)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
@@ -208,19 +201,17 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if model.backoff_lm and model.unnormalized:
         problem = "needs normalised probabilities: it cannot be combined with unnormalized"
         raise own.error("backoff_lm", problem)
-    return replace(model, kind=named, reverse=model.reverse or name == "reverse")
+    return replace(model, kind=named)
 
 
-def check_feature(table: TomlTable, plan: FeaturePlan, others: Collection[str]) -> ColumnSpec:
-    """Return a feature as a column, after checking it; ``others`` are names in use."""
-    if plan.name in (*_FEATURES, *others):
-        raise table.error(plan.name, "is another model's or feature's name: choose another name")
-    if (plan.command is None) == (plan.ctranslate2 is None):
-        raise table.error(plan.name, "expected either command or ctranslate2")
-    column = ColumnSpec("scores_command", plan.command or "")
-    if plan.ctranslate2 is not None:
-        column = ColumnSpec("ctranslate2", str(plan.ctranslate2), foreign=plan.text)
-    return resolved_column(column, table, plan.name)
+def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str]) -> Column:
+    """Return a feature of n-best lists; ``others`` are names in use."""
+    if name in (*_FEATURES, *others):
+        raise table.error(name, "is another model's or feature's name: choose another name")
+    column = read_column(table.inner(f"features.{name}", value))
+    if not isinstance(column, Command | CTranslate2Model):
+        raise table.error(name, "expected either command or ctranslate2")
+    return column
 
 
 def _like_its_start(
@@ -243,7 +234,7 @@ def _like_its_start(
     return replace(
         model,
         kind=kind,
-        reverse=start.reverse or start.name == "reverse",
+        reverse=start.reverse,
         right_to_left=start.right_to_left,
         xbleu=xbleu,
     )
@@ -256,8 +247,7 @@ def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
 
 def _kind(name: str) -> str | None:
     """Return the kind of network that a model's name stands for, or None."""
-    kind = _KINDS_BY_NAME.get(name, name)
-    return kind if kind in KINDS else None
+    return name if name in KINDS else None
 
 
 def read_systems(
@@ -265,7 +255,7 @@ def read_systems(
     value: Any,
     models: dict[str, ModelPlan],
     files: dict[str, Path],
-    features: dict[str, ColumnSpec],
+    features: dict[str, Column],
 ) -> tuple[System, ...]:
     """Return the rows; networks missing from [models] are added with default settings."""
     if not isinstance(value, list | tuple) or not value:
@@ -318,7 +308,7 @@ def _problems(
     system: System,
     models: dict[str, ModelPlan],
     files: dict[str, Path],
-    features: dict[str, ColumnSpec],
+    features: dict[str, Column],
 ) -> Iterator[str]:
     """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(system.features()):
@@ -331,17 +321,22 @@ def _problems(
         if name not in models:
             kind = _kind(name)
             try:
-                if kind is None and place != "search" and find_class(name):
-                    check_columns([ColumnSpec("feature", name)], of_phrases=place == "columns")
+                if kind is None and place != "search" and find_class(name) is not None:
+                    NamedFeature(name).check((), of_phrases=place == "columns")
                     continue
             except PhrasescoreError as error:
                 yield str(error)
                 return
             if kind is None:
-                known = [*models, *_KINDS_BY_NAME, *KINDS, *_FEATURES, *features]
-                yield unknown(f"model or feature {name!r}", name, known)
+                known = [*models, *KINDS, *_FEATURES, *features]
+                if name in _OWN_TABLES:
+                    yield f"expected a table [models.{name}] with {_OWN_TABLES[name]}"
+                    return
+                yield old_names.renamed("model", name, old_names.MODELS) or unknown(
+                    f"model or feature {name!r}", name, known
+                )
                 return
-            models[name] = ModelPlan(name, kind, reverse=name == "reverse")
+            models[name] = ModelPlan(name, kind)
         model = models[name]
         if place == "columns" and not model.network.scores_phrases:
             yield f"expected a {_OF_PHRASES}, but {name} is a {model.kind}"
@@ -354,11 +349,6 @@ def _problems(
         yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
     if len({plan.unnormalized for plan in plans if plan.network.is_feed_forward}) > 1:
         yield f"expected models of kind {_SEARCHING} with the same unnormalized"
-    texts = [
-        text for name in system.rescore if name in features and (text := features[name].foreign)
-    ]
-    if any(text != texts[0] for text in texts):
-        yield "expected CTranslate2 models with the same settings in text"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):
         for name in names:
             if name in FILE_FEATURES and name not in files:

@@ -1,1 +1,1 @@
-"""Scoring phrase tables, n-best lists and parallel text with features: one pipeline for all."""
+"""Scoring phrase tables, n-best lists and parallel text with features: one way for all."""

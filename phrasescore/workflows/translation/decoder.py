@@ -6,7 +6,7 @@ from pathlib import Path
 
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import StrPath, whole_number
-from phrasescore.features import ColumnSpec, column_specs
+from phrasescore.features.columns import Column, as_columns
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.translation.system import TranslationSystem
@@ -32,7 +32,7 @@ class Decoder(SystemTranslator):
         *,
         weights: WeightsSource | None = None,
         search: SearchSettings = SearchSettings(),
-        columns: Sequence[ColumnSpec | StrPath] = (),
+        columns: Sequence[Column | StrPath] = (),
         nbest_size: int = 100,
         compute: Compute = Compute(workers=1),
     ) -> None:
@@ -43,7 +43,7 @@ class Decoder(SystemTranslator):
             ini,
             ini.absolute().parent,
             search=search,
-            columns=tuple(column_specs(columns)),
+            columns=as_columns(columns),
             weights=None if weights is None else load_weights(weights),
             nbest_size=whole_number(nbest_size=nbest_size),
         )
@@ -52,5 +52,5 @@ class Decoder(SystemTranslator):
 
     def __repr__(self) -> str:
         names = [*self.system.read_ini().tuneable_weights(), *self.system.search.feature_names]
-        names += [column.value for column in self.system.columns]
+        names += [column.argument for column in self.system.columns]
         return f"Decoder({os.fspath(self.system.moses_ini)!r}): {', '.join(names)}"

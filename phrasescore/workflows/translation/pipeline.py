@@ -18,10 +18,9 @@ from phrasescore.devices import torch_threads
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.rerank import sorted_lines
 from phrasescore.workflows.rescore import SourcedList, rescored_lines
-from phrasescore.workflows.scoring.list_scorer import ListScorer
+from phrasescore.workflows.scoring.scoring import Scoring
 from phrasescore.workflows.translation.sentences import (
     OutputLines,
     SentenceTask,
@@ -107,18 +106,13 @@ class SystemPipeline:
 
     def __init__(self, work: SystemWork) -> None:
         self._system = system = work.system
-        self._scorer: ListScorer | None = None
+        self._scorer: Scoring | None = None
         self._stack = ExitStack()
         names: Sequence[str] = ()
         if system.columns:
-            settings = Rescoring(
-                backoff_lm=system.list_backoff,
-                unnormalized=system.list_unnormalized,
-                answer_timeout=system.answer_timeout,
-            )
             try:
                 compute = Compute(workers=1, device=work.device)
-                scorer = ListScorer(system.columns, settings, compute, sets_threads=False)
+                scorer = Scoring.of(system.columns, compute=compute, sets_threads=False)
             except ArgumentError as error:
                 raise ConfigError(system.path, "rescore", str(error)) from error
             self._scorer, names = self._stack.enter_context(scorer), scorer.names
@@ -158,7 +152,7 @@ class SystemPipeline:
 
     def __call__(self, task: SystemTask) -> SystemOutput:
         """Return the translation of a sentence."""
-        kinds = {column.kind for column in self._system.columns}
+        kinds = {column.kind() for column in self._system.columns}
         if not self._system.search.models and "model" not in kinds:
             return self._translate(task)
         with torch_threads(1):  # torch has the caller's threads afterwards
@@ -252,7 +246,7 @@ class SystemPipeline:
         self, task: SystemTask, explained: Sequence[ExplainedHypothesis]
     ) -> tuple[Attention, ...]:
         """Return the weights of the first network with attention that reads the source, if any."""
-        models = () if self._scorer is None else self._scorer.checkpoints
+        models = () if self._scorer is None else self._scorer.request.checkpoints_of(None)
         for network in models if task.sentence.words else ():
             if network.config.network.aligns_words and not network.reverse:
                 from phrasescore.report.sentences import attention_weights

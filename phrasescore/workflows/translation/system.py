@@ -5,7 +5,7 @@ folder of the moses.ini by default, as in an experiment. ``docs/translate.md`` d
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -16,46 +16,19 @@ from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, DataError, PhrasescoreError
-from phrasescore.features import ColumnSpec, column_files
-from phrasescore.foreign import ForeignText
+from phrasescore.features.columns import Column, read_column
+from phrasescore.features.model import Network
+from phrasescore.features.program import Command
 from phrasescore.io.output import optional_path
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
+from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
 from phrasescore.settings.toml_file import TomlTable, read_table
-from phrasescore.workflows.scoring.relative_names import resolved_column
 from phrasescore.workflows.search_settings import SearchSettings, read_limits
 from phrasescore.workflows.translation.text import TextProcessing
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
-
-
-@dataclass(frozen=True)
-class ListColumn:
-    """A feature of the n-best lists, in ``[[rescore]]``: one of the keys names it."""
-
-    model: Path | None = None  # the folder of a trained model
-    feature: str | None = None
-    lm: Path | None = None
-    lexicon: Path | None = None
-    reverse_lexicon: Path | None = None
-    ctranslate2: Path | None = None
-    scores_command: str | None = None
-    # How a CTranslate2 model reads Moses' words.
-    text: ForeignText | None = None
-
-    def spec(self, table: TomlTable) -> ColumnSpec:
-        """Return the column; ``table`` names it in messages."""
-        columns = {key: value for key, value in vars(self).items() if key != "text"}
-        given = {key: value for key, value in columns.items() if value is not None}
-        if len(given) != 1:
-            names = ", ".join(columns)
-            raise table.error("", f"expected one of {names}; found {', '.join(given) or 'none'}")
-        ((kind, value),) = given.items()
-        if self.text is not None and kind != "ctranslate2":
-            raise table.error("text", "requires ctranslate2")
-        column = ColumnSpec(kind, str(value), foreign=self.text)  # type: ignore[arg-type]
-        return resolved_column(column, table, kind)
 
 
 @dataclass(frozen=True)
@@ -71,7 +44,7 @@ class _SystemFile:
     unnormalized: bool = False
     confidence: ConfidenceCurve | None = None
     confidence_scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0  # written by 0.3
-    answer_timeout: Annotated[float, msgspec.Meta(gt=0)] = 600.0
+    answer_timeout: Annotated[float, msgspec.Meta(gt=0)] | None = None  # written by 0.3
     search: dict[str, Any] = field(default_factory=dict)
     text: TextProcessing | None = None
     rescore: Any = ()
@@ -86,28 +59,24 @@ class TranslationSystem:
     paths_from: Path
     text: TextProcessing = TextProcessing()
     search: SearchSettings = SearchSettings()
-    columns: tuple[ColumnSpec, ...] = ()  # the features of the n-best lists
+    columns: tuple[Column, ...] = ()  # the features of the n-best lists
     weights_path: Path | None = None
     weights: WeightPair | None = None  # None for the weights in the moses.ini
     moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
     nbest_size: int = 100
     confidence: ConfidenceCurve = ConfidenceCurve()
-    list_backoff: Path | None = None  # for the models among the columns, as for `rescore`
-    list_unnormalized: bool = False
-    answer_timeout: float = 600.0  # seconds to wait for a program among the columns
 
     def files(self) -> list[str]:
         """Return the files that the system reads, except those in folders of models."""
         texts = (self.text.truecase_source, self.text.truecase_target)
-        own = (self.moses_ini, self.weights_path, self.list_backoff, *texts)
+        own = (self.moses_ini, self.weights_path, *texts)
         backoff = optional_path(self.search.backoff_lm)
         return [
             *(str(path) for path in own if path is not None),
             *([] if backoff is None else [backoff]),
             *self.search.models,
             *map(str, named_files(self.read_ini())),
-            *(column.value for column in self.columns if column.kind in ("model", "ctranslate2")),
-            *column_files(self.columns),
+            *(path for column in self.columns for path in column.inputs()),
         ]
 
     def read_ini(self) -> MosesIni:
@@ -129,6 +98,9 @@ class TranslationSystem:
             weights = WeightPair({}, dict(own))
         else:
             weights = self.weights
+        if added:
+            where = str(self.weights_path or self.moses_ini)
+            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
         for name in self.search.feature_names:
             if name not in search:
@@ -180,10 +152,7 @@ def read_system(path: StrPath) -> TranslationSystem:
         raise whole.error("search_models", 'requires decoder = "embedded"')
     limits = read_limits(whole.table("search"), file.search)
     kinds = [_kind_of(whole, "search_models", model) for model in file.search_models]
-    columns = tuple(_columns(whole, file.rescore))
-    listed = [
-        _kind_of(whole, "rescore", Path(each.value)) for each in columns if each.kind == "model"
-    ]
+    columns = tuple(_columns(whole, file))
     try:
         search = SearchSettings(
             features=kinds,
@@ -198,10 +167,10 @@ def read_system(path: StrPath) -> TranslationSystem:
     text = file.text or TextProcessing()
     moses = None if file.moses_bin is None else file.moses_bin / "moses"
     own = (file.moses_ini, file.weights, moses, file.backoff_lm)
-    for each in (*own, text.truecase_source, text.truecase_target, *_files(columns)):
+    inputs = [path for column in columns for path in column.inputs()]
+    for each in (*own, text.truecase_source, text.truecase_target, *inputs):
         if each is not None and not Path(each).exists():
             raise DataError(str(each), None, f"{path} names it: cannot open: No such file")
-    unnormalized = file.unnormalized and any(get_kind(kind).is_feed_forward for kind in listed)
     system = TranslationSystem(
         path=path,
         moses_ini=file.moses_ini,
@@ -214,34 +183,37 @@ def read_system(path: StrPath) -> TranslationSystem:
         moses_bin=file.moses_bin,
         nbest_size=file.nbest_size,
         confidence=file.confidence or ConfidenceCurve(file.confidence_scale),
-        answer_timeout=file.answer_timeout,
-        list_backoff=file.backoff_lm if _is_cslm(listed) else None,
-        list_unnormalized=unnormalized,
     )
     if file.text is None:
         return replace(system, text=TextProcessing.of(system.read_ini()))
     return system
 
 
-def _columns(whole: TomlTable, rows: Any) -> Iterable[ColumnSpec]:
-    if not isinstance(rows, list | tuple):
-        raise whole.error("rescore", f"expected tables [[rescore]], got {rows!r}")
-    for place, row in enumerate(rows, start=1):
-        table = whole.inner(f"rescore {place}", row)
-        yield table.read(ListColumn).spec(table)
+def _columns(whole: TomlTable, file: _SystemFile) -> Iterator[Column]:
+    if not isinstance(file.rescore, list | tuple):
+        raise whole.error("rescore", f"expected tables [[rescore]], got {file.rescore!r}")
+    for place, row in enumerate(file.rescore, start=1):
+        own = dict(row) if isinstance(row, Mapping) else row
+        if isinstance(row, Mapping):  # up to 0.3, some words were other ones
+            own = {old_names.KEYS.get(key, key): value for key, value in own.items()}
+            own |= own.pop("text") if isinstance(own.get("text"), Mapping) else {}
+        column = read_column(whole.inner(f"rescore {place}", own))
+        if isinstance(column, Network):
+            kind = get_kind(_kind_of(whole, "rescore", Path(column.model)))
+            if file.unnormalized and kind.is_feed_forward:
+                column = replace(column, unnormalized=True)
+            if file.backoff_lm is not None and not kind.reads_source:
+                column = replace(column, backoff_lm=str(file.backoff_lm))
+        elif isinstance(column, Command) and file.answer_timeout is not None:
+            column = replace(column, timeout=file.answer_timeout)
+        yield column
 
 
 def _kind_of(whole: TomlTable, key: str, model: Path) -> str:
     if not model.is_dir():
         raise whole.error(key, f"there is no model {model}")
-    return Config.from_toml(model / "config.toml").kind
+    return Config.of_model(model).kind
 
 
 def _is_cslm(kinds: Iterable[str]) -> bool:
     return any(not get_kind(kind).reads_source for kind in kinds)
-
-
-def _files(columns: Iterable[ColumnSpec]) -> list[str]:
-    columns = list(columns)
-    folders = [column.value for column in columns if column.kind == "ctranslate2"]
-    return [*folders, *column_files(columns)]

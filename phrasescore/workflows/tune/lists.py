@@ -13,6 +13,7 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.report.tuning import TuneReport
+from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, TuningFiles
 from phrasescore.signals import EndedBySignal
@@ -136,8 +137,9 @@ def _start_vector(
     else:
         where, weights = weights_path(start) or "the start weights", load_weights(start).lists
     check_weights(weights, where)
-    vector = weights_vector(weights, pool.labels, where)
     names = dict.fromkeys(label.name for label in pool.labels)
+    weights = old_names.weights_for(names, weights, where)
+    vector = weights_vector(weights, pool.labels, where)
     if missing := [name for name in names if name not in weights]:
         _logger.info("features without a weight in %s start at 0: %s", where, some_names(missing))
     if unused := sorted(weights.keys() - names.keys()):

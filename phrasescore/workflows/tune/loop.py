@@ -14,10 +14,12 @@ from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.nbest import read_nbest
 from moses_integration.weight_lines import check_weights, is_sparse
-from phrasescore import features
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, some_names
 from phrasescore.evaluation.sentences import find_references
+from phrasescore.features.columns import Column, as_columns, check_columns
+from phrasescore.features.given_scores import GivenScores
+from phrasescore.features.named import NamedFeature
 from phrasescore.io.compression import compression_of
 from phrasescore.io.folders import locked
 from phrasescore.io.journal import FileDigests, digest_content
@@ -26,6 +28,7 @@ from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback, format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import RoundRow, TuneReport
+from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.settings.tuning import RoundTuning, RoundTuningFiles
@@ -40,7 +43,7 @@ from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.scoring.list_scorer import ListScorer
+    from phrasescore.workflows.scoring.scoring import Scoring
 
 _logger = logging.getLogger(__name__)
 _NEWS = {"news": True}  # is shown on an experiment's console, too
@@ -55,7 +58,7 @@ def tune_with_decoder(
     *,
     output: StrPath | None = None,
     settings: RoundTuning = RoundTuning(),
-    columns: Sequence[features.ColumnSpec | StrPath] = (),
+    columns: Sequence[Column | StrPath] = (),
     files: RoundTuningFiles = RoundTuningFiles(),
     resume: bool = False,
     compute: Compute = Compute(),
@@ -75,7 +78,7 @@ def tune_with_decoder(
         ``moses_ini``.
     :param output: the file for the weights, as ``Name= value`` lines: two sets if ``columns`` add
         features that the decoder does not know.
-    :param columns: features to add to the lists in each round; a string is a model's folder.
+    :param columns: features to add to the lists in each round; a path is a model's folder.
     :param compute: settings for networks among the columns; tuning uses its threads, too.
     :raises PhrasescoreError: if a file is malformed, the decoder fails, or the folder has a
         different run.
@@ -86,26 +89,21 @@ def tune_with_decoder(
     if any(is_stream(os.fspath(name)) for name in inputs if name is not None):
         problem = "--source, --references and --moses-ini cannot be streams with --decoder,"
         raise ArgumentError(f"{problem} because they are read more than once")
-    specs = features.column_specs(columns)
-    if specs:
-        features.check_columns(specs, of_phrases=False)
-    if any(column.kind == "scores" for column in specs):
+    wanted = as_columns(columns)
+    if any(isinstance(column, GivenScores) for column in wanted):
         problem = "a file of scores belongs to existing lists: it cannot be used with --decoder"
         raise ArgumentError(problem)
-    models = [column.value for column in specs if column.kind == "model"]
-    if (settings.backoff_lm is not None or settings.unnormalized) and not models:
-        raise ArgumentError("--backoff-lm and --unnormalized require models that rescore lists")
+    if wanted:
+        check_columns(wanted, of_phrases=False)
     if not os.fspath(folder):
         raise ArgumentError("--working-dir: expected the name of a folder, found ''")
-    source, work, backoff = os.fspath(source), Path(folder), optional_path(settings.backoff_lm)
+    source, work = os.fspath(source), Path(folder)
     ini, opened = _open_decoder(decoder, optional_path(files.moses_ini))
     first = _start_weights(start, ini)
     paths = find_references(references)
     metrics = settings.metric_weights
     metric, words = read_metric(paths, metrics)
-    contents = [path for column in specs for path in features.column_inputs(column)]
-    contents += features.column_files(column for column in specs if column.kind == "ctranslate2")
-    contents += [] if backoff is None else [backoff]
+    contents = [path for column in wanted for path in column.inputs()]
     if isinstance(decoder, SearchSettings):
         contents += [*decoder.models, *filter(None, [optional_path(decoder.backoff_lm)])]
     read = [source, *paths, *contents]
@@ -114,21 +112,15 @@ def tune_with_decoder(
     written = outcome.check_outputs(
         read, output, files.moses_ini_out, files.report, files.translations
     )
-    _check_source(source, opened, len(words[0]), is_rescored=bool(specs))
+    _check_source(source, opened, len(words[0]), is_rescored=bool(wanted))
     round_files.check_folder(work, [*read, *written])
-    options = features.rescore_options(specs, backoff, unnormalized=settings.unnormalized)
 
-    def open_rescorer() -> "ListScorer":
-        from phrasescore.workflows.scoring.list_scorer import ListScorer  # imports torch
+    def open_rescorer() -> "Scoring":
+        from phrasescore.workflows.scoring.scoring import Scoring  # imports numba
 
-        return ListScorer(
-            specs,
-            Rescoring(
-                cache=work / round_files.CACHE,
-                backoff_lm=backoff,
-                unnormalized=settings.unnormalized,
-                answer_timeout=settings.answer_timeout,
-            ),
+        return Scoring.of(
+            wanted,
+            Rescoring(cache=work / round_files.CACHE),
             compute if compute.engine == "here" else replace(compute, threads=None),
         )
 
@@ -142,7 +134,7 @@ def tune_with_decoder(
         "start weights of the search": None if first.search == first.lists else first.search,
         "n-best size": settings.nbest_size,
         # The folder may move, and so may the models.
-        "models": [os.path.basename(word) if os.path.exists(word) else word for word in options],
+        "models": [column.with_paths(os.path.basename).to_toml() for column in wanted],
         "content of the models": [digests.digest(Path(path)) for path in contents],
         "method": settings.method,
         "metric": metrics,
@@ -150,10 +142,10 @@ def tune_with_decoder(
         "fixed features": list(settings.fixed),
         "seed": settings.seed,
     }
-    names = [column.value for column in specs if column.kind == "feature"]
-    if packages := features.feature_packages(names):
+    found = [column.find_class() for column in wanted if isinstance(column, NamedFeature)]
+    if packages := [each.fingerprint for each in found if each is not None]:
         about["packages"] = packages
-    reader, rescorer = ListReader(metric, words), open_rescorer if specs else None
+    reader, rescorer = ListReader(metric, words), open_rescorer if wanted else None
     rounds = Rounds(opened, ini, source, work, settings.nbest_size, reader, rescorer, progress)
     run = _LoopRun(rounds, settings, Optimiser(settings, compute.threads), first, about)
 
@@ -257,12 +249,14 @@ class _LoopRun:
             start, decided = earlier or (self.start.search, [])
             with rounds.opened(start, lock):
                 added = optimiser.others = rounds.added
+                start, lists = (
+                    old_names.weights_for(added, weights, "the start weights")
+                    for weights in (start, self.start.lists)
+                )
                 self._loop = TuningLoop(
                     rounds,
                     rounds.reader.metric,
-                    self.start._replace(
-                        search={name: start[name] for name in start if name not in added}
-                    ),
+                    WeightPair({name: start[name] for name in start if name not in added}, lists),
                     optimiser,
                     settings.seed,
                     settings.iterations,

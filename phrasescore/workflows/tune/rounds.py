@@ -35,7 +35,7 @@ from tuning.loop import Decided, LoopResult, Round
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.scoring.list_scorer import ListScorer
+    from phrasescore.workflows.scoring.scoring import Scoring
 
 _logger = logging.getLogger(__name__)
 
@@ -179,11 +179,11 @@ class Rounds:
     size: int  # number of hypotheses per list
     reader: ListReader
     # Opens the rescorer for the lists; None if they are not rescored.
-    open_rescorer: "Callable[[], ListScorer] | None"
+    open_rescorer: "Callable[[], Scoring] | None"
     progress: ProgressCallback | None
     # Names of the features that rescoring adds; `opened` sets them.
     added: Sequence[str] = field(default=(), init=False)
-    _rescorer: "ListScorer | None" = field(default=None, init=False)
+    _rescorer: "Scoring | None" = field(default=None, init=False)
     # Names of the decoder's features; None if they are unknown.
     _own: Collection[str] | None = field(default=None, init=False)
     _networks: Sequence[str] = field(default=(), init=False)  # its features that moses.ini lacks

@@ -22,7 +22,7 @@ CHUNK = 100
 SIZES = {
     "phrasescore.io.text.BLOCK_SIZE": 4096,
     "phrasescore.workflows.annotate.CHUNK_LINES": CHUNK,
-    "phrasescore.workflows.scoring.scorer.BLOCK_SIZE": {"cpu": CHUNK},
+    "phrasescore.workflows.scoring.scoring.BLOCK_SIZE": {"cpu": CHUNK},
 }
 
 
@@ -144,7 +144,7 @@ def test_a_resumed_run_must_have_the_same_table_and_columns(
     part = Path(f"{out}.part").read_bytes()
     result = run(long_table, "--model", other.path, "-o", out, "--resume")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "another value for feature 1 (RNN0 " in result.stderr
+    assert "another value for feature 1 (EncoderDecoder0 " in result.stderr
     assert Path(f"{out}.part").read_bytes() == part
     changed = tmp_path / "changed"
     changed.write_bytes(long_table.read_bytes().replace(b"0.5 1 ", b"0.5 2 ", 1))

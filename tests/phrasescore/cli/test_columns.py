@@ -7,8 +7,10 @@ import pytest
 from click.testing import Result
 
 from moses_integration.nbest_lines import parse_features
-from phrasescore.features import BLOCK_SIZE, BlockScores, lexicon
+from phrasescore.features import lexicon
+from phrasescore.features.feature import BLOCK_SIZE, BlockScores
 from phrasescore.features.lexicon import LexicalScore
+from phrasescore.features.named import NamedFeature
 from phrasescore.records import PhraseBlock
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
@@ -102,18 +104,17 @@ def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
 def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> None:
     one, two = make_models()[1::2]
     line = added(rescore("--lm", "lm", "--model", one, "--lexicon", "lex.f2e", "--model", two))[0]
-    assert list(line) == ["KenLM0", "RNN0", "Lexicon0", "ReverseRNN0"]
-    names = [word for name in ("A", "B", "C") for word in ("--name", name)]
-    options = ["--feature", "target_length", "--model", one, "--lm", "lm", "--normalize"]
-    assert list(added(rescore(*options, *names))[0]) == ["A", "B", "BNorm", "C"]
+    assert list(line) == ["KenLM0", "EncoderDecoder0", "Lexicon0", "ReverseEncoderDecoder0"]
 
 
 def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() -> None:
     sides = ("unknown_words", "target_unknown_words", "source_unknown_words")
-    names = [f"{side}{model}" for side in sides for model in ("", "@1", "@2")]
-    options = [word for name in names for word in ("--feature", name)]
-    first, second, _, empty = added(rescore(*make_models(), *options))
-    del first["RNN0"], first["ReverseRNN0"]
+    given = make_models()
+    folders = (None, *given[1::2])
+    columns = [NamedFeature(side, model=folder) for side in sides for folder in folders]
+    options = [word for column in columns for word in column.options()]
+    first, second, _, empty = added(rescore(*given, *options))
+    del first["EncoderDecoder0"], first["ReverseEncoderDecoder0"]
     assert list(first) == [
         f"{name}{number}"
         for name in ("UnknownWords", "TargetUnknownWords", "SourceUnknownWords")
@@ -133,11 +134,9 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
         (["--feature", "unknown_words"], "feature unknown_words requires at least one model"),
         (["--feature", "length"], "expected one of length_ratio, number_mismatch, "),
         (["--feature", "neural"], "expected one of length_ratio"),
-        (["--feature", "target_length@1"], "target_length does not depend on a model"),
-        (["--model", "one", "--feature", "unknown_words@2"], "@2: there is one model"),
-        (["--model", "one", "--feature", "unknown_words@0"], "expected the number of a --model"),
-        (["--model", "one", "--feature", "unknown_words@"], "expected the number of a --model"),
-        (["--lm", "lm", "--normalize"], "--normalize requires a network"),
+        (["--model", "one", "--feature", "unknown_words@2"], "unknown_words@2: '@' is gone: --col"),
+        (["--column", "lm = 'lm', timeout = 1"], "unknown key 'timeout'; expected one of: name"),
+        (["--lm", "lm", "--normalize"], "--normalize is gone: --column 'model ="),
         (["--lm", "lm", "--cache", "cache"], "--cache requires a network"),
         (["--lm", "lm", "--word-scores", "words"], "--word-scores requires a network"),
         (["--lm", "lm", "--ensemble"], "--ensemble requires at least two models"),
@@ -182,8 +181,10 @@ def test_a_table_gets_columns_of_lexicons_and_mismatches_without_a_network() -> 
 
 
 def test_a_table_s_unknown_words_are_of_one_model_and_side() -> None:
-    options = ["--feature", "source_unknown_words@1", "--feature", "unknown_words"]
-    result = succeeded(annotate(*make_models(), *options))
+    given = make_models()
+    column = NamedFeature("source_unknown_words", model=given[1])
+    options = [*column.options(), "--feature", "unknown_words"]
+    result = succeeded(annotate(*given, *options))
     scores = [line.split(" ||| ")[2].split(" ")[-2:] for line in result.stdout.split("\n")[:-1]]
     counts = [[round(math.log(float(score))) for score in line] for line in scores]
     assert counts == [[0, 2], [2, 2]]

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from phrasescore.features.model import Network
 from phrasescore.models.checkpoint import load_checkpoint
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
@@ -179,12 +180,11 @@ def test_rescore_takes_a_language_model_beside_other_kinds(
     model: RandomCslm, nbest: Path, tmp_path: Path
 ) -> None:
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
-    command = ["rescore", nbest, "--source", tmp_path / "source", "--model", tmp_path / "pairs"]
-    result = succeeded(
-        run(*command, "--model", tmp_path / "model", "--normalize", "--device", "cpu")
-    )
+    command = ["rescore", nbest, "--source", tmp_path / "source", "--device", "cpu"]
+    columns = [Network(str(tmp_path / name), normalize=True) for name in ("pairs", "model")]
+    result = succeeded(run(*command, *columns[0].options(), *columns[1].options()))
     first, second = features(result.stdout)
-    assert list(first) == ["LM0", "RNN0", "RNN0Norm", "CSLM0", "CSLM0Norm"]
+    assert list(first) == ["LM0", "EncoderDecoder0", "EncoderDecoder0Norm", "CSLM0", "CSLM0Norm"]
     expected = [sum(word_log_probs(model.parameters, 3, ids)) for ids in ([2, 1], [2])]
     assert first["CSLM0"] == pytest.approx(expected[0], abs=1e-5)
     assert second["CSLM0"] == pytest.approx(expected[1], abs=1e-5)
@@ -195,10 +195,11 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     model: RandomCslm, nbest: Path, lm: Path, tmp_path: Path
 ) -> None:
     command = ["rescore", nbest, "--source", tmp_path / "source", "--device", "cpu"]
-    command += ["--model", tmp_path / "model"]
+    folder = str(tmp_path / "model")
+    backed_off, raw = Network(folder, backoff_lm=str(lm)), Network(folder, unnormalized=True)
     found = []
-    for option in ([], ["--backoff-lm", lm], ["--unnormalized"]):
-        result = succeeded(run(*command, *option))
+    for column in (Network(folder), backed_off, raw):
+        result = succeeded(run(*command, *column.options()))
         found.append([row["CSLM0"] for row in features(result.stdout)])
         assert ("was trained without self_normalization" in result.stderr) == (len(found) == 3)
     assert len({tuple(row) for row in found}) == 3
@@ -210,14 +211,13 @@ def test_rescore_backs_off_or_leaves_log_z_out(
         for values, word in zip(scores, (2, 0), strict=True)
     ]
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
-    check_refusal(
-        run(*command, "--backoff-lm", lm, "--unnormalized"), "cannot be used with --unnormalized", 2
-    )
+    both = Network(folder, backoff_lm=str(lm), unnormalized=True)
+    problem = "backoff_lm cannot be used with unnormalized"
+    check_refusal(run(*command, *both.options()), problem, 2)
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
-    command[-1] = tmp_path / "pairs"
-    check_refusal(
-        run(*command, "--backoff-lm", lm), "--backoff-lm requires a model of the kind cslm", 2
-    )
+    pairs = Network(str(tmp_path / "pairs"), backoff_lm=str(lm))
+    problem = "backoff_lm requires a model of the kind cslm"
+    check_refusal(run(*command, *pairs.options()), problem, 2)
 
 
 def test_a_phrase_table_has_no_column_of_a_language_model(

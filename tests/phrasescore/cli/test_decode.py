@@ -78,7 +78,7 @@ def test_each_line_is_translated_in_its_place() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_lists_have_the_values_of_all_features_but_those_that_moses_hides() -> None:
-    result = decode("--nbest", "nbest.gz", "3", "--alignment", "-o", "out")
+    result = decode("--nbest", "nbest.gz", "--nbest-size", "3", "--alignment", "-o", "out")
     assert (result.exit_code, result.stdout) == (0, "")
     lists = list(read_nbest("nbest.gz"))
     assert [found.id for found in lists] == [0, 1, 2, 3]
@@ -92,7 +92,16 @@ def test_lists_have_the_values_of_all_features_but_those_that_moses_hides() -> N
 
 @pytest.mark.usefixtures("folder")
 def test_lists_have_the_phrases_of_each_hypothesis_before_their_alignment() -> None:
-    options = ["--nbest", "nbest", "9", "--segmentation", "--alignment", "-o", "out"]
+    options = [
+        "--nbest",
+        "nbest",
+        "--nbest-size",
+        "9",
+        "--segmentation",
+        "--alignment",
+        "-o",
+        "out",
+    ]
     assert decode(*options).exit_code == 0
     first = next(iter(read_nbest("nbest")))
     # "la maison" is one phrase of the table, or two with "the" for "la".
@@ -106,7 +115,7 @@ def test_lists_have_the_phrases_of_each_hypothesis_before_their_alignment() -> N
 
 @pytest.mark.usefixtures("folder")
 def test_distinct_lists_have_each_text_once() -> None:
-    decode("--nbest", "nbest", "3", "--distinct", "-o", "out")
+    decode("--nbest", "nbest", "--nbest-size", "3", "--distinct", "-o", "out")
     first = next(iter(read_nbest("nbest")))
     # And not "the house" of two phrases beside "the house" of one.
     assert sorted(first.hypotheses) == [b" home the  ", b" the home  ", b" the house  "]
@@ -116,13 +125,20 @@ def test_weights_of_a_file_and_of_the_command_line_go_before_those_of_the_model(
     folder: Path,
 ) -> None:
     (folder / "weights").write_text("TM0= 0 1\nLSTM0= 0.5\nLM0= 0\n")
-    result = decode("--weights", "weights", "--nbest", "nbest", "1")
+    result = decode("--weights", "weights", "--nbest", "nbest", "--nbest-size", "1")
     assert "moses.ini has no features for these weights: LSTM0" in result.stderr
     # p = 1 for "home", 0.5 for "house"; the language model does not count.
     assert result.stdout.splitlines()[3] == "home"
     result = decode("--weights", "weights", "--feature-weight", "WordPenalty0=-7")
     first = decode(
-        "--weights", "weights", "--feature-weight", "WordPenalty0=-7", "--nbest", "n", "1"
+        "--weights",
+        "weights",
+        "--feature-weight",
+        "WordPenalty0=-7",
+        "--nbest",
+        "n",
+        "--nbest-size",
+        "1",
     )
     assert first.stdout == result.stdout
     total = next(iter(read_nbest("n"))).total(0)
@@ -131,8 +147,8 @@ def test_weights_of_a_file_and_of_the_command_line_go_before_those_of_the_model(
 
 def test_processes_change_nothing_but_speed(folder: Path) -> None:
     (folder / "source").write_text("la maison\n\nmaison xyz la bleue maison\n" * 15)
-    decode("--nbest", "one", "4", "-o", "one.out")
-    succeeded(decode("--nbest", "two", "4", "-o", "two.out", processes=2))
+    decode("--nbest", "one", "--nbest-size", "4", "-o", "one.out")
+    succeeded(decode("--nbest", "two", "--nbest-size", "4", "-o", "two.out", processes=2))
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
     assert (folder / "one.out").read_bytes() == (folder / "two.out").read_bytes()
 
@@ -156,7 +172,7 @@ def test_limits_of_the_command_line_go_before_those_of_the_model(
 )
 def test_a_line_that_is_no_plain_text_is_refused(folder: Path, line: str, problem: str) -> None:
     (folder / "source").write_bytes(f"la\n{line}\n".encode(errors="surrogateescape"))
-    check_refusal(decode("-o", "out", "--nbest", "nbest", "2"), problem)
+    check_refusal(decode("-o", "out", "--nbest", "nbest", "--nbest-size", "2"), problem)
     assert not (folder / "out").exists()
     assert not (folder / "nbest").exists()
 
@@ -207,8 +223,8 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
         ("--feature cslm", "expected a --model for each --feature of the search, got 0 for 1"),
         ("--distinct", "--distinct, --alignment and --segmentation require"),
         ("--decoder moses", "--decoder moses and --moses-bin must be given together"),
-        ("--nbest nbest 0", "0 is not in the range x>=1"),
-        ("--nbest - 5", "two files cannot share stdin or stdout"),
+        ("--nbest nbest --nbest-size 0", "0 is not in the range x>=1"),
+        ("--nbest - --nbest-size 5", "two files cannot share stdin or stdout"),
         ("--config -", "--config cannot be stdin"),
         ("--stack -1", "-1 is not in the range x>=0"),
     ],
@@ -221,7 +237,7 @@ def test_options_that_do_not_go_together_are_a_usage_error(options: str, problem
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["-o", "out", "--nbest", "out", "2"], "out: would overwrite another file"),
+        (["-o", "out", "--nbest", "out", "--nbest-size", "2"], "out: would overwrite another file"),
         (["--weights", "missing"], "missing: cannot open"),
         (["--feature-weight", "TM0=1"], "TM0"),
         (["--feature", "cslm", "--model", "."], "config.toml: cannot be read"),
@@ -236,7 +252,7 @@ def test_what_cannot_work_is_refused(options: list[str], problem: str) -> None:
 def test_no_file_of_the_model_is_overwritten(folder: Path, option: str, name: str) -> None:
     (folder / "lm.arpa.gz").write_bytes(b"")
     before = (folder / name).read_bytes()
-    result = decode(option, name, *(["5"] if option == "--nbest" else []))
+    result = decode(option, name, *(["--nbest-size", "5"] if option == "--nbest" else []))
     assert result.exit_code == 1
     assert result.stderr == f"Error: {name}: would overwrite another file; name another one\n"
     assert (folder / name).read_bytes() == before
@@ -293,7 +309,16 @@ def drive(*options: str) -> Result:
 
 def test_moses_is_driven_by_the_same_options(moses: Path) -> None:
     (moses / "weights").write_text("LM0= 0.25\nLSTM0= 1\n")
-    options = ["--weights", "weights", "--nbest", "nbest.gz", "5", "--distinct", "--alignment"]
+    options = [
+        "--weights",
+        "weights",
+        "--nbest",
+        "nbest.gz",
+        "--nbest-size",
+        "5",
+        "--distinct",
+        "--alignment",
+    ]
     options.append("--segmentation")
     result = succeeded(drive(*options, "--stack", "50", "--search-algorithm", "cube", "-o", "out"))
     assert (moses / "out").read_text() == "LA MAISON\n\nXYZ\nMAISON\n"
@@ -315,7 +340,9 @@ def test_moses_is_driven_by_the_same_options(moses: Path) -> None:
 )
 def test_what_goes_wrong_in_moses_is_shown(moses: Path, name: str, problem: str) -> None:
     (moses / "moses.ini").rename(moses / name)
-    check_refusal(drive("--config", name, "-o", "out", "--nbest", "nbest", "2"), problem)
+    check_refusal(
+        drive("--config", name, "-o", "out", "--nbest", "nbest", "--nbest-size", "2"), problem
+    )
     assert not (moses / "out").exists()
     assert not (moses / "nbest").exists()
 
@@ -334,9 +361,9 @@ def test_both_engines_give_the_same_files(folder: Path, algorithm: str) -> None:
     (folder / "source").write_text("la maison\n\nla bleue maison xyz\n")
     # Without a beam: that of Moses cuts small stacks, too, as it happens in the order of its work.
     usual = ["--search-algorithm", algorithm, "--beam-threshold", "0", "--distinct", "--alignment"]
-    assert decode(*usual, "--nbest", "one", "5", "-o", "one.out").exit_code == 0
+    assert decode(*usual, "--nbest", "one", "--nbest-size", "5", "-o", "one.out").exit_code == 0
     engine = ["--decoder", "moses", "--moses-bin", os.path.dirname(binary)]
-    succeeded(decode(*usual, *engine, "--nbest", "two", "5", "-o", "two.out"))
+    succeeded(decode(*usual, *engine, "--nbest", "two", "--nbest-size", "5", "-o", "two.out"))
     assert (folder / "one.out").read_bytes() == (folder / "two.out").read_bytes()
     for one, two in zip(read_nbest("one"), read_nbest("two"), strict=True):
         assert [text.strip() for text in one.hypotheses] == [

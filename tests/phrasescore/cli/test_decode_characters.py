@@ -53,9 +53,19 @@ def lists(path: Path) -> list[list[str]]:
 
 @pytest.mark.parametrize("distinct", [(), ("--distinct",)])
 def test_words_are_translated_as_their_characters(folder: Path, distinct: tuple[str, ...]) -> None:
-    options = ("--nbest", "nbest", "60", *distinct, "-o", "out")
+    options = ("--nbest", "nbest", "--nbest-size", "60", *distinct, "-o", "out")
     succeeded(decode(*options, processes=2))
-    plain = ("--nbest", "plain.nbest", "60", *distinct, "-o", "plain.out", "--config", "plain.ini")
+    plain = (
+        "--nbest",
+        "plain.nbest",
+        "--nbest-size",
+        "60",
+        *distinct,
+        "-o",
+        "plain.out",
+        "--config",
+        "plain.ini",
+    )
     succeeded(decode(*plain, source="characters"))
     expected = [joined(line) for line in (folder / "plain.out").read_text("utf-8").split("\n")]
     assert (folder / "out").read_text("utf-8").split("\n") == expected
@@ -75,7 +85,7 @@ def test_words_are_translated_as_their_characters(folder: Path, distinct: tuple[
 @pytest.mark.usefixtures("folder")
 def test_positions_of_characters_are_refused(option: str) -> None:
     problem = "--alignment and --segmentation require a system of words, and moses.ini translates"
-    check_refusal(decode("--nbest", "nbest", "9", option, "-o", "out"), problem, 2)
+    check_refusal(decode("--nbest", "nbest", "--nbest-size", "9", option, "-o", "out"), problem, 2)
 
 
 def test_a_word_with_the_boundary_is_refused(folder: Path) -> None:
@@ -106,7 +116,7 @@ def moses(folder: Path) -> Path:
 
 
 def test_moses_gets_characters_and_gives_words(moses: Path) -> None:
-    succeeded(drive("--nbest", "nbest", "5", "--distinct", "-o", "out"))
+    succeeded(drive("--nbest", "nbest", "--nbest-size", "5", "--distinct", "-o", "out"))
     expected = ["LA MA&APOS;L", "", "ALX", "LAM LAM AL"]
     assert (moses / "out").read_text().splitlines() == expected
     assert [fields[:2] for fields in lists(moses / "nbest")] == [

@@ -6,6 +6,7 @@ import pytest
 from click.testing import Result
 
 from moses_integration.nbest import NbestList, read_nbest
+from phrasescore.features.model import Network
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
@@ -36,7 +37,7 @@ def read(path: str) -> list[NbestList]:
 
 @pytest.mark.usefixtures("model")
 def test_without_a_weight_it_stands_in_lists_alone() -> None:
-    result = decode("--nbest", "nbest", "1", "-o", "out")
+    result = decode("--nbest", "nbest", "--nbest-size", "1", "-o", "out")
     assert "CSLM0 has no weight and gets 0" in result.stderr
     decode("-o", "plain", models=())
     assert Path("out").read_bytes() == Path("plain").read_bytes()
@@ -48,7 +49,17 @@ def test_several_of_them_are_numbered(tmp_path: Path) -> None:
     RandomCslm(["the"], order=2, seed=5, path=tmp_path / "other")
     (tmp_path / "weights").write_text("CSLM0= 1\nCSLM1= 0.25\n")
     succeeded(
-        decode("--weights", "weights", "--nbest", "n", "1", "-o", "out", models=("model", "other"))
+        decode(
+            "--weights",
+            "weights",
+            "--nbest",
+            "n",
+            "--nbest-size",
+            "1",
+            "-o",
+            "out",
+            models=("model", "other"),
+        )
     )
     assert list(read("n")[0].features(0))[-2:] == ["CSLM0", "CSLM1"]
 
@@ -57,12 +68,24 @@ def test_several_of_them_are_numbered(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("model")
 def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: list[str]) -> None:
     result = succeeded(
-        decode(*option, "--feature-weight", "CSLM0=0.5", "--nbest", "nbest", "8", "-o", "out")
+        decode(
+            *option,
+            "--feature-weight",
+            "CSLM0=0.5",
+            "--nbest",
+            "nbest",
+            "--nbest-size",
+            "8",
+            "-o",
+            "out",
+        )
     )
     assert ("trained without self_normalization" in result.stderr) == (len(option) == 1)
-    command = ["rescore", "nbest", "--source", "source", "--model", "model", "--device", "cpu"]
-    succeeded(run(*command, *option, "--name", "After", "-o", "rescored"))
-    decode("--nbest", "usual", "1", "-o", "out")
+    backoff = option[1] if len(option) == 2 else None
+    column = Network("model", backoff_lm=backoff, unnormalized=backoff is None, name="After")
+    command = ["rescore", "nbest", "--source", "source", *column.options(), "--device", "cpu"]
+    succeeded(run(*command, "-o", "rescored"))
+    decode("--nbest", "usual", "--nbest-size", "1", "-o", "out")
     for found, usual in zip(read("rescored"), read("usual"), strict=True):
         for place in range(len(found.hypotheses)):
             features = found.features(place)

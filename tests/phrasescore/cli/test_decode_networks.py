@@ -82,9 +82,9 @@ def test_its_score_is_a_feature_of_every_hypothesis_and_counts(
 ) -> None:
     log_prob = make()
     options = ["--alignment", "--feature-weight", f"{name}=0.5", "-o", "out"]
-    result = succeeded(decode(kind, *options, "--nbest", "nbest", "30"))
+    result = succeeded(decode(kind, *options, "--nbest", "nbest", "--nbest-size", "30"))
     assert "the networks scored " in result.stderr
-    decode("", "--nbest", "plain", "1000", "-o", "plain.out")
+    decode("", "--nbest", "plain", "--nbest-size", "1000", "-o", "plain.out")
     without: dict[tuple[int, bytes], list[float]] = {}
     for found in read("plain"):
         for place, text in enumerate(found.hypotheses):
@@ -106,7 +106,7 @@ def test_the_search_finds_what_is_best_with_it(
     make: Callable[[], LogProb], kind: str, name: str
 ) -> None:
     log_prob = make()
-    decode("", "--nbest", "all", "100000", "--alignment", "-o", "plain.out")
+    decode("", "--nbest", "all", "--nbest-size", "100000", "--alignment", "-o", "plain.out")
     best = {}
     for found in read("all"):
         scored = [
@@ -126,9 +126,9 @@ def test_neither_buffers_nor_processes_change_a_byte(
     make: Callable[[], LogProb], kind: str, name: str, other: list[str]
 ) -> None:
     make()
-    options = ["--feature-weight", f"{name}=0.5", "-o", "out", "--alignment", "--nbest"]
-    decode(kind, *options, "one", "20")
-    succeeded(decode(kind, *options, "two", "20", *other))
+    options = ["--feature-weight", f"{name}=0.5", "-o", "out", "--alignment", "--nbest-size", "20"]
+    decode(kind, *options, "--nbest", "one")
+    succeeded(decode(kind, *options, "--nbest", "two", *other))
     assert Path("one").read_bytes() == Path("two").read_bytes()
 
 
@@ -137,7 +137,17 @@ def test_a_joint_model_goes_beside_a_language_model() -> None:
     cslm()
     succeeded(
         decode(
-            "joint", "--feature", "cslm", "--model", "cslm", "--nbest", "nbest", "2", "-o", "out"
+            "joint",
+            "--feature",
+            "cslm",
+            "--model",
+            "cslm",
+            "--nbest",
+            "nbest",
+            "--nbest-size",
+            "2",
+            "-o",
+            "out",
         )
     )
     assert list(read("nbest")[0].features(0))[-2:] == ["Joint0", "CSLM0"]

@@ -159,7 +159,7 @@ def test_untokenised_text_is_warned_of_once(
 def test_references_of_lists_must_be_tokenised(folder: Folder) -> None:
     folder.write("lists", "0 ||| un chien dort . ||| A= 1 ||| 1\n")
     folder.write("ref", "Un chien dort.\n")
-    result = succeeded(folder.run("--nbest", "lists", "--references", "ref", "--tokenize", "13a"))
+    result = succeeded(folder.run("--lists", "lists", "--references", "ref", "--tokenize", "13a"))
     assert "warning: ref looks untokenised, unlike lists: " in result.stderr
 
 
@@ -270,7 +270,7 @@ NBEST = """\
 
 def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
     folder.write("nbest", NBEST)
-    lines = folder.run("--nbest", "nbest", "--references", "ref").stdout.splitlines()
+    lines = folder.run("--lists", "nbest", "--references", "ref").stdout.splitlines()
     # Both lines of "un chat dort" have other blanks, and are two to the reader.
     assert lines[0] == "nbest: 6 distinct hypotheses"
     # First hypotheses, by hand: 9 of 10 words, 5 of 7 bigrams, 3 of 4 trigrams, 2 of 2 4-grams.
@@ -278,14 +278,14 @@ def test_the_oracle_of_n_best_lists_is_told(folder: Folder) -> None:
     assert lines[1].startswith(f"  first   BLEU = {first:.2f}, 90.0/71.4/75.0/100.0 ")
     assert lines[2].startswith("  oracle  BLEU = 100.00, ")
     report = json.loads(
-        folder.run("--nbest", "nbest", "--references", "ref", "--format", "json").stdout
+        folder.run("--lists", "nbest", "--references", "ref", "--format", "json").stdout
     )
     assert report["nbest"]["first"]["score"] == pytest.approx(first)
 
 
 def test_a_sentence_without_a_list_may_have_an_empty_translation(folder: Folder) -> None:
     lines = NBEST.splitlines(keepends=True)
-    options = ["--nbest", "nbest", "--references", "ref"]
+    options = ["--lists", "nbest", "--references", "ref"]
     for missing in ([0, 1], [2, 3, 4], [5]):
         folder.write("nbest", "".join(line for at, line in enumerate(lines) if at not in missing))
         result = folder.run(*options, "--allow-missing")
@@ -301,7 +301,7 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
     folder.write("nbest", "".join(lists))
     for references, is_warned in ((sentences, False), ([text * 3 for text in sentences], True)):
         folder.write("ref", "".join(f"{text}\n" for text in references))
-        result = succeeded(folder.run("--nbest", "nbest", "--references", "ref"))
+        result = succeeded(folder.run("--lists", "nbest", "--references", "ref"))
         said = "warning: nbest has 80 words, the references 200: are they" in result.stderr
         assert said is is_warned
 
@@ -321,7 +321,7 @@ def test_lists_that_are_not_those_of_the_references_are_refused(
     folder: Folder, nbest: str, message: str
 ) -> None:
     folder.write("nbest", nbest)
-    check_refusal(folder.run("--nbest", "nbest", "--references", "ref"), f"Error: nbest{message}")
+    check_refusal(folder.run("--lists", "nbest", "--references", "ref"), f"Error: nbest{message}")
 
 
 def test_bleu_is_told_by_length(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -419,11 +419,11 @@ def test_the_best_system_is_bold(folder: Folder, monkeypatch: pytest.MonkeyPatch
         (["base", "new", "--paired", "bootstrap", "--metric", "multi-bleu"], "from sacrebleu"),
         (["base", "--by-length", "source"], "requires --source"),
         (["base", "--source", "src"], "--source requires"),
-        (["--nbest", "n", "--by-length", "reference"], "require translations"),
+        (["--lists", "n", "--by-length", "reference"], "require translations"),
         (["base", "--seed", "0"], "--seed is gone: the seed is sacrebleu's, 12345"),
-        (["--nbest", "n", "--scores-command", "cat"], "require translations"),
-        (["base", "--name", "COMET"], "--name requires --scores-command"),
-        (["base", "--scores-command", "cat", "--name", "chrF2"], "another metric named 'chrF2'"),
+        (["--lists", "n", "--command", "cat"], "require translations"),
+        (["base", "--name", "COMET"], "--name requires --command"),
+        (["base", "--command", "cat", "--name", "chrF2"], "another metric named 'chrF2'"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(

@@ -38,7 +38,9 @@ VERBS = {
     "annotate": Verb(f"annotate table {NETWORK}", ("table",), "table"),
     "annotate lexicon": Verb("annotate table --lexicon lex", ("table", "lex"), "lex"),
     "rescore": Verb(
-        f"rescore nbest --source source --name A {NETWORK}", ("nbest", "source"), "nbest"
+        "rescore nbest --source source --column model='rnn',name='A' --threads 1",
+        ("nbest", "source"),
+        "nbest",
     ),
     "rescore lm": Verb("rescore nbest --source source --lm lm", ("nbest", "source"), "source"),
     "score": Verb(f"score source references {NETWORK}", ("source", "references"), "references"),

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from phrasescore import ColumnSpec, tune_with_decoder
+from phrasescore import tune_with_decoder
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features import feature_packages
+from phrasescore.features.named import NamedFeature
 from phrasescore.records import PhrasePair, Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import RoundTuning
@@ -124,7 +124,9 @@ def test_a_file_among_the_arguments_is_part_of_the_fingerprint(tmp_path: Path) -
     fingerprints = []
     for text in ("one", "two", "one"):
         (tmp_path / "file").write_text(text)
-        fingerprints += feature_packages(["copied_words:shortest=file"])
+        found = NamedFeature("copied_words:shortest=file").find_class()
+        assert found is not None
+        fingerprints.append(found.fingerprint)
     assert fingerprints[0].startswith("outside-feature 1.0.0 shortest=file ")
     assert fingerprints[0] == fingerprints[2] != fingerprints[1]
 
@@ -257,7 +259,7 @@ def test_tuning_in_rounds_is_resumed_with_the_same_versions_too(site: Path) -> N
     def tune() -> None:
         tune_with_decoder(
             *(decode, "source", ["reference"], {"LM0": (1.0,)}, "work"),
-            columns=[ColumnSpec("feature", "copied_words")],
+            columns=[NamedFeature("copied_words")],
             settings=RoundTuning(nbest_size=2, iterations=1),
             compute=Compute(threads=1),
             resume=bool(calls),

@@ -5,16 +5,15 @@ from pathlib import Path
 import pytest
 
 from moses_integration.nbest_lines import remove_features
-from phrasescore import ColumnSpec, annotate
+from phrasescore import annotate
 from phrasescore.errors import ArgumentError
 from phrasescore.features import foreign
+from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import run, succeeded
 from tests.random_lists import Lists, features, rescore
 from tests.tiny_translator import TinyTranslator, tiny_translator
-
-FRENCH = ["--target-language", "fr"]
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +24,10 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> TinyTranslator:
 @pytest.fixture
 def lists(tmp_path: Path) -> Lists:
     return Lists(tmp_path)
+
+
+def french(tiny: TinyTranslator) -> list[str]:
+    return CTranslate2Model(str(tiny.path), target_language="fr").options()
 
 
 def reference(tiny: TinyTranslator, source: list[str], words: list[str]) -> float:
@@ -38,8 +41,8 @@ def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
 ) -> None:
     monkeypatch.setattr(foreign.ForeignScore, "group_size", {"cpu": 50})  # lists of other groups
     out = tmp_path / "out"
-    both = ["--ctranslate2", tiny.path, "--feature", "target_length", "--ctranslate2", tiny.path]
-    result = succeeded(rescore(lists, *both, *FRENCH, "-o", out))
+    both = [*french(tiny), "--feature", "target_length", *french(tiny)]
+    result = succeeded(rescore(lists, *both, "-o", out))
     distinct = len({(number, *words) for number, words in lists.hypotheses})
     assert f"CT21: {distinct} scores by CTranslate2" in result.stderr
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
@@ -54,7 +57,7 @@ def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
 def test_a_run_from_the_cache_writes_the_same_bytes(
     tmp_path: Path, lists: Lists, tiny: TinyTranslator
 ) -> None:
-    options = ["--ctranslate2", tiny.path, *FRENCH, "--cache", tmp_path / "cache"]
+    options = [*french(tiny), "--cache", tmp_path / "cache"]
     for name in ("one", "two"):
         assert rescore(lists, *options, "-o", tmp_path / name).exit_code == 0
     assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
@@ -66,25 +69,14 @@ def test_score_prints_what_lists_would_hold(
     target = tmp_path / "target"
     words = [hypothesis for _, hypothesis in lists.hypotheses[::30]]
     target.write_text("".join(f"{' '.join(each)}\n" for each in words))
-    arguments = ["score", lists.source, str(target), "--ctranslate2", str(tiny.path), *FRENCH]
+    arguments = ["score", lists.source, str(target), *french(tiny)]
     result = succeeded(run(*arguments))
     expected = [reference(tiny, *each) for each in zip(lists.sources, words, strict=True)]
     assert list(map(float, result.stdout.split())) == pytest.approx(expected, abs=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (["rescore", "a", "--source", "b", "--source-spm", "c"], "--source-spm can only be used"),
-        (["rescore", "a", "--source", "b", "--ctranslate2", "c", "--normalize"], "--normalize"),
-    ],
-)
-def test_options_that_do_not_go_together_are_refused(arguments: list[str], problem: str) -> None:
-    check_refusal(run(*arguments), problem, 2)
-
-
 def test_a_table_gets_no_such_column(tiny: TinyTranslator, tiny_table: Path) -> None:
-    column = ColumnSpec("ctranslate2", str(tiny.path))
+    column = CTranslate2Model(str(tiny.path))
     with pytest.raises(ArgumentError, match="scores sentences: use it for n-best lists"):
         annotate(tiny_table, [column], "out")
 

@@ -42,9 +42,9 @@ def text(tmp_path: Path) -> Path:
     return path
 
 
-def make_attention(path: Path, *, seed: int = 0, max_length: int = 100) -> Path:
+def make_rnnsearch(path: Path, *, seed: int = 0, max_length: int = 100) -> Path:
     save_checkpoint(
-        path, RandomNetwork("attention", "uvw", "abcd", seed=seed, max_length=max_length).checkpoint
+        path, RandomNetwork("rnnsearch", "uvw", "abcd", seed=seed, max_length=max_length).checkpoint
     )
     return path
 
@@ -91,7 +91,9 @@ def test_an_nbest_list_is_as_moses_has_it(
 ) -> None:
     nbest = tmp_path / "nbest.gz"
     flags = ["--normalize"] if normalize else []
-    result = succeeded(run(model, text, "--nbest", nbest, 5, "--no-unknown", *flags))
+    result = succeeded(
+        run(model, text, "--nbest", nbest, "--nbest-size", 5, "--no-unknown", *flags)
+    )
     lists = list(read_nbest(str(nbest)))
     assert [item.id for item in lists] == [0, 1, 2, 3]
     settings = BeamSettings(10, 5, normalize=normalize, unknown=False)
@@ -104,10 +106,10 @@ def test_an_nbest_list_is_as_moses_has_it(
         ]
         for raw, target in zip(item.raws, targets, strict=True):
             score = target.log_prob / (len(target.words) + 1 if normalize else 1)
-            shown = f"RNN0= {target.log_prob:.7g}"
-            shown += f" RNN0Norm= {score:.7g}" if normalize else ""
+            shown = f"EncoderDecoder0= {target.log_prob:.7g}"
+            shown += f" EncoderDecoder0Norm= {score:.7g}" if normalize else ""
             assert raw.decode().endswith(f" ||| {shown} ||| {score:.7g}")
-    assert lists[1].raws[0].startswith(b"1 |||   ||| RNN0= 0")
+    assert lists[1].raws[0].startswith(b"1 |||   ||| EncoderDecoder0= 0")
     # The first line of each is the translation.
     firsts = [" ".join(item.distinct()[item.hypotheses[0]]) for item in lists]
     assert result.stdout == "".join(f"{line}\n" for line in firsts)
@@ -117,8 +119,8 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
     model: Path, text: Path, tmp_path: Path
 ) -> None:
     nbest, rescored = tmp_path / "nbest", tmp_path / "rescored"
-    other = make_attention(tmp_path / "other")
-    succeeded(run(model, text, "--ensemble", other, "--nbest", nbest, 4))
+    other = make_rnnsearch(tmp_path / "other")
+    succeeded(run(model, text, "--ensemble", other, "--nbest", nbest, "--nbest-size", 4))
     lists = b"".join(line for line in nbest.read_bytes().splitlines(True) if line[:1] != b"1")
     nbest.write_bytes(lists)
     options = ["--model", str(model), "--model", str(other), "--ensemble", "--threads", "1"]
@@ -131,7 +133,7 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
 
 
 def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path: Path) -> None:
-    model = make_attention(tmp_path / "model", max_length=3, seed=3)
+    model = make_rnnsearch(tmp_path / "model", max_length=3, seed=3)
     long = "u v w u v w"
     result = succeeded(
         run(model, "--beam", 1, "--max-length", 1, stdin=f"{long}\n" * 7 + "u v w\n")
@@ -152,7 +154,7 @@ def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_l
         "phrasescore.generation.generator.TargetWork.targets",
         lambda _, sources, __: [found for _ in sources],
     )
-    result = run(model, "--nbest", tmp_path / "nbest", 2, stdin="u\n")
+    result = run(model, "--nbest", tmp_path / "nbest", "--nbest-size", 2, stdin="u\n")
     assert (result.exit_code, result.stdout) == (0, "a\n")
     assert "<unk> predicted" not in result.stderr
 
@@ -166,7 +168,7 @@ def test_a_reverse_model_says_which_side_it_writes(tmp_path: Path) -> None:
 
 
 def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
-    checkpoint = RandomNetwork("attention", "uvw", "ab", seed=1).checkpoint
+    checkpoint = RandomNetwork("rnnsearch", "uvw", "ab", seed=1).checkpoint
     with torch.no_grad():
         checkpoint.model.get_parameter("output.bias")[1] += 3
     save_checkpoint(tmp_path / "model", checkpoint)
@@ -180,13 +182,13 @@ def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "options", [["--copy-unknown", "--beam=1", "--nbest", "nb", 1], ["--sample", 2]]
+    "options", [["--copy-unknown", "--beam=1", "--nbest", "nb", "--nbest-size", 1], ["--sample", 2]]
 )
 def test_a_word_that_separates_fields_is_not_copied_into_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    checkpoint = RandomNetwork("attention", "uvw", "ab", seed=1).checkpoint
+    checkpoint = RandomNetwork("rnnsearch", "uvw", "ab", seed=1).checkpoint
     with torch.no_grad():
         checkpoint.model.get_parameter("output.bias")[1] += 3
     save_checkpoint(tmp_path / "model", checkpoint)
@@ -233,7 +235,7 @@ def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
     result = run(tmp_path / "cslm", stdin="u\n")
     assert result.exit_code == 1
     assert "kind cslm reads no source" in result.stderr
-    assert "expected one of the kinds attention, encoder-decoder, grconv, lstm" in result.stderr
+    assert "expected one of the kinds encoder-decoder, grconv, lstm, rnnsearch" in result.stderr
     assert result.stdout == ""
 
 
@@ -272,10 +274,16 @@ def test_copying_without_attention_is_refused(model: Path) -> None:
     ("options", "problem"),
     [
         (["--beam", "0"], "'--beam'"),
-        (["--beam", "3", "--nbest", "n", "4"], "--beam: expected at least 4, for --nbest, got 3"),
-        (["--nbest", "n", "0"], "'--nbest'"),
+        (
+            ["--beam", "3", "--nbest", "n", "--nbest-size", "4"],
+            "--beam: expected at least 4, for --nbest, got 3",
+        ),
+        (["--nbest", "n", "--nbest-size", "0"], "'--nbest-size'"),
         (["--sample", "3", "--beam", "2"], "--beam: has no effect with --sample"),
-        (["--sample", "3", "--nbest", "n", "2"], "--nbest: has no effect with --sample"),
+        (
+            ["--sample", "3", "--nbest", "n", "--nbest-size", "2"],
+            "--nbest: has no effect with --sample",
+        ),
         (["--sample", "3", "--normalize"], "--normalize: has no effect with --sample"),
         (["--seed", "2"], "--seed: has an effect only with --sample"),
         (["--copy-unknown", "--no-unknown"], "--copy-unknown has no effect with --no-unknown"),

@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 import phrasescore
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec
+from phrasescore.features.columns import Column
+from phrasescore.features.given_scores import GivenScores, ScoreLines
+from phrasescore.features.model import Network
 from phrasescore.io.text import InputLines
-from phrasescore.workflows.scoring.columns import GivenScores
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
@@ -44,7 +45,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
-    monkeypatch.setattr("phrasescore.workflows.scoring.scorer.BLOCK_SIZE", {"cpu": 50})
+    monkeypatch.setattr("phrasescore.workflows.scoring.scoring.BLOCK_SIZE", {"cpu": 50})
     monkeypatch.chdir(tmp_path)
     return make_table(tmp_path / "table", LINES)
 
@@ -62,8 +63,9 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     model = RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
     write(tmp_path / "a=b.gz", values(LINES))
     write(tmp_path / "other", values(LINES)[::-1])
-    options = ["--scores", "a=b.gz=Marian", "--model", model.path, "--scores", "other=QE0"]
-    result = succeeded(rescore(lists, *options, "--name", "Net", "--normalize", "-o", "out"))
+    network = Network(str(model.path), name="Net", normalize=True).options()
+    options = ["--scores", "a=b.gz=Marian", *network, "--scores", "other=QE0"]
+    result = succeeded(rescore(lists, *options, "-o", "out"))
     found = features(Path("out"))
     assert list(found[0]) == ["LM0", "Marian", "Net", "NetNorm", "QE0"]
     assert [each["Marian"][0] for each in found] == values(LINES)
@@ -71,7 +73,9 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     assert "Marian: 300 scores from a=b.gz" in result.stderr
     # The network's values are those without the scores.
     rescore(lists, "--model", model.path, "-o", "alone")
-    assert [each["Net"] for each in found] == [each["RNN0"] for each in features(Path("alone"))]
+    assert [each["Net"] for each in found] == [
+        each["EncoderDecoder0"] for each in features(Path("alone"))
+    ]
 
 
 def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
@@ -86,15 +90,15 @@ def test_scores_from_stdin_and_lists_from_stdin_give_the_same_lines(
 
 
 def stopped(line: int, *arguments: object) -> Result:
-    of = GivenScores.of
+    of = ScoreLines.of
 
-    def interrupted(scores: GivenScores, lines: InputLines) -> NDArray[np.float64]:
+    def interrupted(scores: ScoreLines, lines: InputLines) -> NDArray[np.float64]:
         if lines.before >= line:
             raise KeyboardInterrupt
         return of(scores, lines)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(GivenScores, "of", interrupted)
+        patch.setattr(ScoreLines, "of", interrupted)
         return run(*arguments)
 
 
@@ -227,10 +231,10 @@ def test_bad_scores_are_one_line_with_their_place_and_leave_no_file(
 
 
 def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
-    scores: list[ColumnSpec | str] = [ColumnSpec("scores", "scores")]
+    scores: list[Column | str] = [GivenScores("scores")]
     with pytest.raises(ArgumentError, match="a name is required for n-best lists"):
         phrasescore.rescore("nbest", "source", scores, "out")
-    named: list[ColumnSpec | str] = [ColumnSpec("scores", "scores", name="QE")]
+    named: list[Column | str] = [GivenScores("scores", name="QE")]
     with pytest.raises(ArgumentError, match="it cannot be used with --decoder"):
         phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
     with pytest.raises(ArgumentError, match="only for tables and n-best lists"):

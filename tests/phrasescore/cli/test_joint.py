@@ -8,6 +8,7 @@ from click.testing import Result
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ModelError
+from phrasescore.features.model import Network
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from tests.command_line import check_refusal, run, succeeded
@@ -156,7 +157,7 @@ def test_a_hypothesis_gets_log_p_by_its_own_alignment(joint: RandomJoint) -> Non
 
 
 def test_log_z_may_be_left_out(joint: RandomJoint) -> None:
-    assert rescore("--model", "joint", "--unnormalized").exit_code == 0
+    assert rescore(*Network("joint", unnormalized=True).options()).exit_code == 0
     expected = [
         sum(joint.word_scores(SOURCE[i].split(), text.split(), places, normalized=False))
         for i, text, _, places in HYPOTHESES

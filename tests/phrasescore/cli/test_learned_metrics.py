@@ -52,7 +52,7 @@ def _program() -> None:
 
 @pytest.mark.usefixtures("_program")
 def test_evaluate_reports_the_mean_of_the_program_s_numbers() -> None:
-    words = typed("evaluate", "--scores-command")
+    words = typed("evaluate", "--command")
     found = json.loads(succeeded(run(*words, "--format", "json")).stdout)
     scores = [system["COMET"]["score"] for system in found["systems"]]
     assert scores == pytest.approx([BASELINE, SYSTEM])
@@ -73,7 +73,7 @@ def test_the_same_program_scores_lists_without_references() -> None:
     Path("nbest").write_text("0 ||| the house ||| LM0= -1 ||| -1\n")
     Path("source").write_text("the house is small .\n")
     command = "comet-env/bin/python comet_program.py Unbabel/wmt22-cometkiwi-da 0"
-    result = succeeded(run("rescore", "nbest", "--source", "source", "--scores-command", command))
+    result = succeeded(run("rescore", "nbest", "--source", "source", "--command", command))
     # By hand: "the" and "house" are two of the source's five words.
     assert " Program0= 0.4 " in result.stdout
 
@@ -86,7 +86,7 @@ def test_a_program_gets_each_sentence_once_with_all_references() -> None:
         "    print(1, flush=True)\n"
     )
     command = shlex.join([sys.executable, "log.py"])
-    given = ["--references", "test.fr", "--references", "test.en", "--scores-command", command]
+    given = ["--references", "test.fr", "--references", "test.en", "--command", command]
     succeeded(run("evaluate", "test.moses", "test.out", *given, "--paired", "bootstrap"))
     lines = Path("log").read_text().splitlines()
     assert lines[1] == "\tun chat dort\tun chien dort\ta dog sleeps"
@@ -96,6 +96,6 @@ def test_a_program_gets_each_sentence_once_with_all_references() -> None:
 def test_an_error_of_the_program_is_one_line() -> None:
     Path("bad.py").write_text("while input(): print('high', flush=True)")
     command = shlex.join([sys.executable, "bad.py"])
-    result = run("evaluate", "test.out", "--references", "test.fr", "--scores-command", command)
+    result = run("evaluate", "test.out", "--references", "test.fr", "--command", command)
     check_refusal(result, "line 1 of its input, ")
     assert "expected a number, found 'high'" in result.stderr

@@ -39,9 +39,9 @@ CASES = {
         {"is_of_table": True, "is_bad": False},
     ),
     "a network of sentences": Case(
-        "train attention train.en train.fr -o attention",
-        "wrote attention; next, add the network's score to n-best lists:",
-        "phrasescore rescore NBEST --source SOURCE --model attention -o NBEST.rescored",
+        "train rnnsearch train.en train.fr -o rnnsearch",
+        "wrote rnnsearch; next, add the network's score to n-best lists:",
+        "phrasescore rescore NBEST --source SOURCE --model rnnsearch -o NBEST.rescored",
         {"is_of_table": False, "is_bad": False},
     ),
     "a network in the search": Case(
@@ -53,7 +53,7 @@ CASES = {
         {"is_of_table": False, "is_bad": False},
     ),
     "rescore": Case(
-        "rescore dev.nbest.gz --source dev.en --model attention -o dev.rescored.gz",
+        "rescore dev.nbest.gz --source dev.en --model rnnsearch -o dev.rescored.gz",
         "wrote dev.rescored.gz; next, find weights if the lists are of the development text, or "
         "use weights:",
         "phrasescore tune dev.rescored.gz --references REFERENCES --moses-ini MOSES_INI -o "
@@ -77,9 +77,9 @@ CASES = {
         "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest-size 50",
         "wrote found; next, translate with these weights:",
         "moses -f mert-work/moses.ini -i TEST -n-best-list test.nbest 50 distinct\n"
-        "phrasescore rescore test.nbest --source TEST --model attention -o test.rescored\n"
+        "phrasescore rescore test.nbest --source TEST --model rnnsearch -o test.rescored\n"
         "phrasescore rerank test.rescored --weights found -o test.reranked",
-        {"rescore_options": ["--model", "attention"]},
+        {"rescore_options": ["--model", "rnnsearch"]},
     ),
     "tune with an unknown decoder": Case(
         "tune --decoder 'search {nbest}' --source s --references r --weights w -o found",
@@ -92,9 +92,9 @@ CASES = {
         "wrote test.out; next, compare the translations with references:",
         "phrasescore evaluate test.out --references REFERENCES",
     ),
-    "rerank of whole lists": Case("rerank lists --weights w --nbest -o new", "wrote new"),
+    "rerank of whole lists": Case("rerank lists --weights w --nbest new", "wrote new"),
     "decode": Case(
-        "decode test.en --config m.ini --nbest n.gz 100 -o test.out",
+        "decode test.en --config m.ini --nbest n.gz --nbest-size 100 -o test.out",
         "wrote test.out, n.gz; next, add a network's score to the lists:",
         "phrasescore rescore n.gz --source test.en --model MODEL -o n.rescored.gz",
     ),
@@ -130,7 +130,7 @@ CASES = {
         {"is_of_table": True, "is_bad": False},
     ),
     "a network that learned too little": Case(
-        "train attention a b -o m", "wrote m", facts={"is_of_table": False, "is_bad": True}
+        "train rnnsearch a b -o m", "wrote m", facts={"is_of_table": False, "is_bad": True}
     ),
 }
 

@@ -1,4 +1,4 @@
-"""``--scores-command`` as a user types it, with the program of the how-to page."""
+"""``--command`` as a user types it, with the program of the how-to page."""
 
 import re
 import shlex
@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from phrasescore.features.program import Command
 from tests.command_line import check_refusal, run, succeeded
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "program-feature.md"
@@ -34,13 +35,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def command(folder: Path) -> str:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", "qe-env"], check=True)
-    (typed,) = set(re.findall('--scores-command "(.*?)"', PAGE.read_text()))
+    (typed,) = set(re.findall('--command "(.*?)"', PAGE.read_text()))
     assert (folder / shlex.split(typed)[0]).exists()
     return typed
 
 
 def test_the_page_s_program_scores_lists_and_text_from_its_own_environment(command: str) -> None:
-    given = ["--source", "source", "--scores-command", command, "--name", "QE0"]
+    given = ["--source", "source", *Command(command, name="QE0").options()]
     result = succeeded(run("rescore", "nbest", *given, "--cache", "scores.db"))
     # By hand: the numbers that only one side has.
     assert re.findall(r" (QE0= \S+)", result.stdout) == ["QE0= 0", "QE0= 1", "QE0= 0", "QE0= 1"]
@@ -49,12 +50,12 @@ def test_the_page_s_program_scores_lists_and_text_from_its_own_environment(comma
     assert again.stdout == result.stdout
     assert "3 scores by a program, 3 of them from the cache" in again.stderr
     Path("target").write_text("la maison 6\nune rue 12\n")
-    result = succeeded(run("score", "source", "target", "--scores-command", command))
+    result = succeeded(run("score", "source", "target", "--command", command))
     assert result.stdout == "2\n0\n"
 
 
 def test_it_has_a_name_of_its_own_and_a_place_among_the_columns(command: str) -> None:
-    given = ["--scores-command", command, "--feature", "target_length", "--scores-command", command]
+    given = ["--command", command, "--feature", "target_length", "--command", command]
     result = succeeded(run("rescore", "nbest", "--source", "source", *given))
     assert " Program0= 0 TargetLength0= 3 Program1= 0 |||" in result.stdout
 
@@ -78,19 +79,19 @@ def test_an_error_of_the_program_is_one_line_and_nothing_is_written(
     Path("bad.py").write_text(program)
     Path("out").write_text("old")
     command = shlex.join([sys.executable, "bad.py"])
-    seconds = "0.5" if "0.5" in problem else "60"
-    given = ["--source", "source", "--scores-command", command, "--answer-timeout", seconds]
+    seconds = 0.5 if "0.5" in problem else 60
+    given = ["--source", "source", *Command(command, timeout=seconds).options()]
     result = run("rescore", "nbest", *given, "-o", "out")
     assert result.exit_code == 1
     (error,) = [line for line in result.stderr.splitlines() if not line.startswith("phrasescore: ")]
-    assert error.startswith(f"Error: --scores-command {command!r}: line ")
+    assert error.startswith(f"Error: command {command!r}: line ")
     assert problem in error
     assert Path("out").read_text() == "old"
 
 
 def test_a_command_that_cannot_be_is_refused() -> None:
-    given = ["rescore", "nbest", "--source", "source", "--scores-command"]
+    given = ["rescore", "nbest", "--source", "source", "--command"]
     check_refusal(run(*given, "a 'b"), "No closing quotation", 2)
     result = run(*given, "no-such-program")
     assert (result.exit_code, "there is no program" in result.stderr) == (1, True)
-    check_refusal(run("annotate", "table", "--scores-command", "x"), "No such option", 2)
+    check_refusal(run("annotate", "table", "--command", "x"), "No such option", 2)

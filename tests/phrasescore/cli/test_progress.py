@@ -170,25 +170,25 @@ def test_work_that_begins_after_its_preparation_has_a_rate_without_it(
 
 def _training(show: ProgressDisplay, clock: Clock) -> None:
     note = "loss 3.210, epoch 1.25, 12,345 words/s"
-    show(Progress("train attention", "updates", 0, 10_000))
+    show(Progress("train rnnsearch", "updates", 0, 10_000))
     for done in range(1000, 4000, 1000):
         clock.now += 1000
-        show(Progress("train attention", "updates", done, 10_000, note=note))
+        show(Progress("train rnnsearch", "updates", done, 10_000, note=note))
 
 
 @pytest.mark.parametrize(
     ("columns", "start", "end"),
     [
-        (140, "train attention: 1:56:40 left,  30% |", "12,345 words/s, 1 updates/s"),
+        (140, "train rnnsearch: 1:56:40 left,  30% |", "12,345 words/s, 1 updates/s"),
         (
             100,
-            "train attention: 1:56:40 left,  30% |",
+            "train rnnsearch: 1:56:40 left,  30% |",
             "| 3,000 of 10,000 updates, loss 3.210, epoch 1.25",
         ),
-        (80, "train attention: 1:56:40 left,  30% |", "| 3,000 of 10,000 updates"),
-        (60, "train attention: 1:56:40 left,  30% |", "|"),
-        (40, "train attention: 1:56:40 left,  30%", "%"),
-        (32, "train attention: 1:56:40 left", "left"),
+        (80, "train rnnsearch: 1:56:40 left,  30% |", "| 3,000 of 10,000 updates"),
+        (60, "train rnnsearch: 1:56:40 left,  30% |", "|"),
+        (40, "train rnnsearch: 1:56:40 left,  30%", "%"),
+        (32, "train rnnsearch: 1:56:40 left", "left"),
     ],
 )
 def test_a_line_fits_the_terminal_and_begins_with_the_time_left(
@@ -230,7 +230,7 @@ def test_a_resized_terminal_gets_a_line_of_its_new_width() -> None:
         _training(show, clock)
         resize(stream.fileno(), 50)
         stream.write("\n")  # what is drawn already is the terminal's
-        show(Progress("train attention", "updates", 4000, 10_000))
+        show(Progress("train rnnsearch", "updates", 4000, 10_000))
         stream.write("\0")
         show.close()
 

@@ -86,14 +86,14 @@ def test_a_section_that_is_left_out_is_warned_of_and_no_failure(folder: Folder) 
 def test_a_table_without_a_model_of_phrases_is_refused(folder: Folder) -> None:
     expected = "table: for a phrase table: expected a model of the kind encoder-decoder, found"
     assert refused(folder, "table") == f"{expected} none"
-    assert refused(folder, "table", models="att") == f"{expected} att (attention)"
+    assert refused(folder, "table", models="att") == f"{expected} att (rnnsearch)"
 
 
 def test_what_was_asked_for_and_cannot_be_is_refused(folder: Folder) -> None:
     message = refused(folder, *TEXTS, "--only", "alignments", models="deep")
     assert (
         message
-        == "alignments: expected a model of the kind attention or transformer, found deep (lstm)"
+        == "alignments: expected a model of the kind rnnsearch or transformer, found deep (lstm)"
     )
     message = refused(folder, "--only", "sentences", models="deep", code=2)
     assert message == "sentences needs --source"

@@ -8,6 +8,8 @@ import pytest
 
 from moses_integration.nbest_lines import parse_features, remove_features
 from phrasescore.cli.scoring import rescore as command
+from phrasescore.features.model import Network
+from phrasescore.features.named import NamedFeature
 from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
@@ -54,15 +56,23 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
     tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
 ) -> None:
     out = tmp_path / "out"
-    options = ["--model", model.path, "--model", reverse.path, "--feature", "unknown_words"]
-    succeeded(rescore(lists, *options, "--normalize", "-o", out))
+    columns = [Network(str(each.path), normalize=True).options() for each in (model, reverse)]
+    options = [*columns[0], *columns[1], "--feature", "unknown_words"]
+    succeeded(rescore(lists, *options, "-o", out))
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
-        names = ["RNN0", "RNN0Norm", "ReverseRNN0", "ReverseRNN0Norm"]
+        names = [
+            "EncoderDecoder0",
+            "EncoderDecoder0Norm",
+            "ReverseEncoderDecoder0",
+            "ReverseEncoderDecoder0Norm",
+        ]
         assert list(found) == ["LM0", *names, "UnknownWords0"]
-        forward, backward = found["RNN0"][0], found["ReverseRNN0"][0]
-        assert found["RNN0Norm"][0] == pytest.approx(forward / (len(words) + 1), rel=2e-6)
+        forward, backward = found["EncoderDecoder0"][0], found["ReverseEncoderDecoder0"][0]
+        assert found["EncoderDecoder0Norm"][0] == pytest.approx(
+            forward / (len(words) + 1), rel=2e-6
+        )
         length = len(lists.sources[number]) + 1
-        assert found["ReverseRNN0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
+        assert found["ReverseEncoderDecoder0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
 
 
 def test_networks_of_each_direction_and_order_have_names_of_their_own(
@@ -81,8 +91,13 @@ def test_networks_of_each_direction_and_order_have_names_of_their_own(
     out = tmp_path / "out"
     options = [option for each in models for option in ("--model", each.path)]
     assert rescore(lists, *options, "-o", out).exit_code == 0
-    names = ["RNN0", "RightToLeftRNN0", "ReverseRightToLeftRNN0", "RightToLeftRNN1"]
-    names += ["ReverseRNN0", "RNN1"]
+    names = [
+        "EncoderDecoder0",
+        "RightToLeftEncoderDecoder0",
+        "ReverseRightToLeftEncoderDecoder0",
+        "RightToLeftEncoderDecoder1",
+    ]
+    names += ["ReverseEncoderDecoder0", "EncoderDecoder1"]
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
         assert list(found) == ["LM0", *names]
         for name, each in zip(names, models, strict=True):
@@ -110,7 +125,9 @@ def test_word_scores_name_each_predicted_word_in_the_order_of_the_lines(
     tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
 ) -> None:
     words = tmp_path / "words.gz"
-    options = ["--model", model.path, "--model", reverse.path, "--word-scores", words]
+    # Another column before the networks has no words.
+    options = ["--feature", "target_length", "--model", model.path, "--model", reverse.path]
+    options += ["--word-scores", words]
     assert rescore(lists, *options, "-o", tmp_path / "out").exit_code == 0
     lines = gzip.decompress(words.read_bytes()).decode().split("\n")[:-1]
     for line, (number, hypothesis) in zip(lines, lists.hypotheses, strict=True):
@@ -127,14 +144,15 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
 ) -> None:
     out, source = tmp_path / "out", tmp_path / "source"
     source.write_text("the house\n\nx\nrare words\n" + "!\n" * 8)
-    options = ["--source", source, "--model", model.path, "--allow-missing", "-o", out]
-    succeeded(rescore(None, ODD_LIST, *options, "--normalize"))
+    column = Network(str(model.path), normalize=True).options()
+    options = ["--source", source, *column, "--allow-missing", "-o", out]
+    succeeded(rescore(None, ODD_LIST, *options))
     lines = out.read_bytes().split(b"\n")
-    restored = [remove_features(line, ["RNN0", "RNN0Norm"]) for line in lines]
+    restored = [remove_features(line, ["EncoderDecoder0", "EncoderDecoder0Norm"]) for line in lines]
     assert b"\n".join(restored) == ODD_LIST.read_bytes()
     # The third line is what Moses writes for an empty one: only </s> is predicted, from nothing.
     expected = model.log_prob((), ())
-    assert parse_features(lines[2])["RNN0"] == pytest.approx((expected,), abs=1e-4)
+    assert parse_features(lines[2])["EncoderDecoder0"] == pytest.approx((expected,), abs=1e-4)
 
 
 def test_pieces_of_the_lists_end_to_end_are_the_bytes_of_one_run(
@@ -177,7 +195,7 @@ def test_what_is_in_the_cache_is_not_scored_again(
         "; 0 scored in 0 decoder steps; unknown words: 0 of 0 read, 0 of 0 predicted"
         in result.stderr
     )
-    assert "; added RNN0\n" in result.stderr
+    assert "; added EncoderDecoder0\n" in result.stderr
     assert f"; {distinct} found in the cache" in result.stderr
     # Another model's scores are others.
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)
@@ -203,11 +221,24 @@ def test_the_default_size_is_the_cache_s_own() -> None:
 # Names
 
 
+def test_a_column_may_have_a_name_of_its_own(
+    tmp_path: Path, lists: Lists, model: RandomModel
+) -> None:
+    out = tmp_path / "out"
+    columns = [
+        NamedFeature("unknown_words", name="A0"),
+        Network(str(model.path), name="B", normalize=True),
+        Network(str(model.path)),
+    ]
+    options = [word for column in columns for word in column.options()]
+    assert rescore(lists, *options, "-o", out).exit_code == 0
+    assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "EncoderDecoder0"]
+
+
 @pytest.mark.parametrize(
     ("names", "message"),
     [
-        (["A"], "--name: expected one for each of 2 columns, got 1"),
-        (["A", "B", "C"], "--name: expected one for each of 2 columns, got 3"),
+        (["A", "B C"], "feature name B C: expected a letter, then letters and digits"),
         (["A", "A"], "feature name A: two new features have this name"),
         (["A", "ANorm"], "feature name ANorm: two new features have this name"),
         (["A", "B_1"], "feature name B_1: expected a letter, then letters and digits"),
@@ -218,9 +249,9 @@ def test_the_default_size_is_the_cache_s_own() -> None:
 def test_names_that_moses_would_misread_are_refused(
     tmp_path: Path, lists: Lists, model: RandomModel, names: list[str], message: str
 ) -> None:
-    options = [word for name in names for word in ("--name", name)]
-    models = ["--model", model.path, "--model", model.path, "--normalize"]
-    check_refusal(rescore(lists, *models, *options, "-o", tmp_path / "out"), message, 2)
+    columns = [Network(str(model.path), name=name, normalize=True) for name in names]
+    options = [word for column in columns for word in column.options()]
+    check_refusal(rescore(lists, *options, "-o", tmp_path / "out"), message, 2)
 
 
 def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
@@ -234,8 +265,7 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     result = rescore(None, first, *options)
     assert result.exit_code == 1
     assert result.stderr == (
-        f"Error: {first}:1: already has the feature RNN0; name the new one differently "
-        "with --name, "
+        f"Error: {first}:1: already has the feature EncoderDecoder0; name the new one differently, "
         "or replace the old values with --replace\n"
     )
     assert not again.exists()

@@ -13,7 +13,8 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features import BlockScores
+from phrasescore.features.feature import BlockScores
+from phrasescore.features.model import Network
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
 from phrasescore.records import PhraseBlock
@@ -56,8 +57,9 @@ def options(tmp_path: Path) -> list[str]:
     found = []
     for seed in (0, 1):
         model = RandomModel(tmp_path / f"model{seed}", SOURCE_WORDS, TARGET_WORDS, seed=seed)
-        found += ["--model", str(model.path), "--feature", "target_length"]
-    return [*found[:-2], "--ensemble", "--normalize"]
+        column = Network(str(model.path), normalize=True).options()
+        found += [*column, "--feature", "target_length"]
+    return [*found[:-2], "--ensemble"]
 
 
 @pytest.fixture
@@ -179,7 +181,7 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
     part = Path(f"{out}.part").read_bytes()
     result = rescore(lists, *options[4:], *options[:4], "-o", out, "--resume")
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "was started with another value for feature 1 (RNN0 " in result.stderr
+    assert "was started with another value for feature 1 (EncoderDecoder0 " in result.stderr
     source = Path(lists.source).read_text()
     for path, text in ((lists.path, " ||| LM0= -3 "), (lists.source, source.split("\n")[0])):
         old = Path(path).read_text()

@@ -10,6 +10,7 @@ from click.testing import Result
 
 import phrasescore
 from phrasescore.errors import ArgumentError
+from phrasescore.features.columns import Column
 from phrasescore.progress import Progress
 from tests.command_line import check_refusal, run
 from tests.doubles import RandomCslm, RandomModel
@@ -49,7 +50,8 @@ def reverse() -> RandomModel:
     return RandomModel(Path("back"), ["the"], ["la", "maison"], seed=1, reverse=True)
 
 
-COLUMNS = ["--lm", "lm", "--model", "back", "--feature", "unknown_words@1", "--model", "model"]
+COLUMNS = ["--lm", "lm", "--model", "back", "--model", "model"]
+COLUMNS[4:4] = ["--column", 'feature = "unknown_words", model = "back"']
 COLUMNS += ["--model", "cslm"]
 
 
@@ -139,11 +141,11 @@ def test_the_function_returns_counts_and_refuses_what_is_there(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     Path("source").write_text("unheard of words\n" * LINES)
-    columns: list[str | phrasescore.ColumnSpec] = ["model"]
-    columns.append(phrasescore.ColumnSpec("feature", "target_length"))
+    columns: list[str | Column] = ["model"]
+    columns.append(phrasescore.NamedFeature("target_length"))
     seen: list[Progress] = []
     done = phrasescore.score("source", "target", columns, "out", progress=seen.append)
-    assert (done.features, done.pairs) == (("RNN0", "TargetLength0"), LINES)
+    assert (done.features, done.pairs) == (("EncoderDecoder0", "TargetLength0"), LINES)
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("score", LINES, True)
     assert done.networks is not None
     assert done.networks.scored > 0

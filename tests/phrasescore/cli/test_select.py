@@ -74,7 +74,7 @@ def test_the_differences_of_both_sides_add_up() -> None:
         ("target", "--in-domain-target in.fr --general-target all.fr"),
         ("both", BOTH),
     ):
-        files = f"--scores {name} -o o.en --target-output o.fr"
+        files = f"--differences {name} -o o.en --target-output o.fr"
         assert run(f"en fr {models} --share 1 {files}").exit_code == 0
         lists[name] = [float(line) for line in Path(name).read_text().splitlines()]
     sums = [one + other for one, other in zip(lists["source"], lists["target"], strict=True)]
@@ -87,10 +87,10 @@ def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.Mo
     with monkeypatch.context() as patch:
         patch.setattr(os, "fork", None)  # one process is this one
         patch.setattr(select, "usable_threads", lambda _: 1)
-        assert run(f"en {BOTH[: len(MODELS)]} --lines 3 --scores one").exit_code == 0
+        assert run(f"en {BOTH[: len(MODELS)]} --lines 3 --differences one").exit_code == 0
     monkeypatch.setattr(select, "_LINES", 2)
     monkeypatch.setattr(select, "usable_threads", lambda _: 2)
-    assert run(f"en {MODELS} --lines 3 --scores two").exit_code == 0
+    assert run(f"en {MODELS} --lines 3 --differences two").exit_code == 0
     assert (texts / "one").read_bytes() == (texts / "two").read_bytes()
 
 
@@ -125,7 +125,7 @@ def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
         (f"en {MODELS} --lines 1 --target-output x", "a target text and --target-output must be g"),
         (f"- {MODELS} --lines 1", "a text is read twice and cannot be stdin"),
         (f"pipe {MODELS} --lines 1", "a text is read twice and cannot be stdin or another stream"),
-        (f"en {MODELS} --lines 1 --scores -", "two files cannot share stdin or stdout"),
+        (f"en {MODELS} --lines 1 --differences -", "two files cannot share stdin or stdout"),
         ("en --in-domain in.en --general ./in.en --lines 1", "--general are the same file"),
         (f"en en {BOTH} --lines 1 --target-output o", "text and target are the same file"),
     ],
@@ -143,9 +143,9 @@ def test_a_command_line_that_says_too_little_or_too_much_is_refused(
     [
         (f"en {MODELS} --threshold -9", "no line has a difference below -9; the lowest is -1.72"),
         (f"en fr {MODELS} --lines 1 -o o --target-output o", "o: would overwrite another file"),
-        (f"en {MODELS} --lines 1 --scores in.en", "in.en: would overwrite another file"),
+        (f"en {MODELS} --lines 1 --differences in.en", "in.en: would overwrite another file"),
         # Before the texts are scored: the line that is bad is not reached.
-        (f"bad {MODELS} --lines 1 --scores no/s", "no/s: cannot write: there is no folder"),
+        (f"bad {MODELS} --lines 1 --differences no/s", "no/s: cannot write: there is no folder"),
         ("en --in-domain none --general all.en --lines 1", "none: cannot open"),
         ("en --in-domain fr --general all.en --lines 1", "fr:1: expected an ARPA file"),
         (f"empty {MODELS} --lines 1", "empty: expected a tokenised text, found no word"),

@@ -13,6 +13,7 @@ import pytest
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError
+from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.translation.system import read_system
 from phrasescore.workflows.translation.text import TextConverter
@@ -39,7 +40,7 @@ TM0= 0.5 0.5
 Distortion0= 1
 LM0= 0.25
 CSLM0= 0.5
-Attention0= 3
+RNNsearch0= 3
 UnknownWords0= -0.5
 """
 CONFIDENCE = "confidence = { scale = 0.5, slope = 2.0, offset = 1.0 }"
@@ -52,7 +53,7 @@ search_models = ["cslm"]
 [search]
 stack = 30
 [[rescore]]
-model = "attention"
+model = "rnnsearch"
 [[rescore]]
 feature = "unknown_words"
 """
@@ -65,12 +66,12 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, text in (texts | {"weights": WEIGHTS, "system.toml": SYSTEM}).items():
         (tmp_path / name).write_text(text)
     RandomCslm(["the", "house", "home"], order=3, path=tmp_path / "cslm")
-    network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
-    save_checkpoint(tmp_path / "attention", network.checkpoint)
+    network = RandomNetwork("rnnsearch", ["la", "maison"], ["the", "house", "home"])
+    save_checkpoint(tmp_path / "rnnsearch", network.checkpoint)
     return tmp_path
 
 
-COLUMNS = ("--model", "attention", "--feature", "unknown_words")
+COLUMNS = ("--model", "rnnsearch", "--feature", "unknown_words")
 
 
 def three_commands(
@@ -78,7 +79,8 @@ def three_commands(
 ) -> bytes:
     """Return the translations of decode, rescore and rerank; their lists are in ``rescored``."""
     search = ["--feature", "cslm", "--model", "cslm", "--stack", "30", "--processes", "1"]
-    wanted = ["--weights", "weights", "--nbest", "nbest", "9", "--distinct", "-o", "decoded"]
+    wanted = ["--weights", "weights", "--nbest", "nbest", "--nbest-size", "9", "--distinct"]
+    wanted += ["-o", "decoded"]
     succeeded(run("decode", source, "--config", "moses.ini", *search, *wanted, *options))
     given = (*columns, "--threads", "1", "-o", "rescored")
     succeeded(run("rescore", "nbest", "--source", source, *given))
@@ -88,13 +90,13 @@ def three_commands(
 
 @pytest.mark.parametrize("workers", ["1", "2"])
 def test_translations_are_those_of_three_commands(folder: Path, workers: str) -> None:
-    options = ("--workers", workers, "--nbest", "lists", "9", "-o", "out")
+    options = ("--workers", workers, "--nbest", "lists", "--nbest-size", "9", "-o", "out")
     succeeded(run("translate", "system.toml", "source", *options))
     expected = three_commands()
     assert (folder / "out").read_bytes() == expected
     assert expected != (folder / "decoded").read_bytes()  # reranking changes something
     # The lists are sorted by the new score, and have it as total.
-    succeeded(run("rerank", "rescored", "--weights", "weights", "--nbest", "-o", "sorted"))
+    succeeded(run("rerank", "rescored", "--weights", "weights", "--nbest", "sorted"))
     assert (folder / "lists").read_bytes() == (folder / "sorted").read_bytes()
 
 
@@ -104,23 +106,23 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
         "import sys\nfor line in sys.stdin: print(line.count('e'), flush=True)\n"
     )
     command = f"{sys.executable} program.py"
-    own = SYSTEM.replace('model = "attention"', f'scores_command = "{command}"')
+    own = SYSTEM.replace('model = "rnnsearch"', f'command = "{command}"')
     own = own.replace('feature = "unknown_words"', "ctranslate2 = 'gpt'\ntext.prompt = '{source}='")
     (folder / "system.toml").write_text(own)
-    weights = WEIGHTS.replace("Attention0", "Program0").replace("UnknownWords0", "CT20")
+    weights = WEIGHTS.replace("RNNsearch0", "Program0").replace("UnknownWords0", "CT20")
     (folder / "weights").write_text(weights)
     succeeded(run("translate", "system.toml", "source", "--workers", "1", "-o", "out"))
-    columns = ("--scores-command", command, "--ctranslate2", "gpt", "--prompt", "{source}=")
+    columns = ("--command", command, *CTranslate2Model("gpt", prompt="{source}=").options())
     assert (folder / "out").read_bytes() == three_commands(columns=columns)
     for old, new, problem in (
         ("program.py", "no.py", "ended with exit code 2"),
         (
             sys.executable,
             "no-program",
-            "system.toml: [rescore 1] scores_command: there is no program 'no-program'",
+            "system.toml: [rescore 1] command: there is no program 'no-program'",
         ),
         ("ctranslate2 = 'gpt'", "ctranslate2 = 'no'", "no: "),
-        ("ctranslate2 = 'gpt'", "feature = 'target_length'", "text: requires ctranslate2"),
+        ("ctranslate2 = 'gpt'", "feature = 'target_length'", "unknown key 'prompt'"),
         ("text.prompt", "text.promt", "did you mean 'prompt'?"),
     ):
         (folder / "system.toml").write_text(own.replace(old, new))
@@ -133,9 +135,9 @@ def test_a_moses_ini_alone_is_a_system(folder: Path) -> None:
     result = run("translate", "plain.toml", "source", "--workers", "1")
     decoded = run("decode", "source", "--config", "moses.ini", "--processes", "1")
     assert (result.exit_code, result.stdout) == (0, decoded.stdout)
-    lists = ("--nbest", "lists", "3", "-o", "out")
+    lists = ("--nbest", "lists", "--nbest-size", "3", "-o", "out")
     succeeded(run("translate", "plain.toml", "source", "--workers", "1", *lists))
-    wanted = ("--nbest", "nbest", "100", "--distinct", "-o", "decoded")
+    wanted = ("--nbest", "nbest", "--nbest-size", "100", "--distinct", "-o", "decoded")
     succeeded(run("decode", "source", "--config", "moses.ini", "--processes", "1", *wanted))
     for found, expected in zip(read_nbest("lists"), read_nbest("nbest"), strict=True):
         assert found.hypotheses == expected.hypotheses[:3]
@@ -218,7 +220,7 @@ def test_the_sentences_before_a_wrong_line_of_a_stream_are_translated(folder: Pa
 @pytest.mark.usefixtures("folder")
 def test_the_confidence_is_a_curve_over_the_share_of_the_list() -> None:
     slope, offset = 2.0, 1.0  # in CONFIDENCE
-    options = ("--workers", "1", "--confidence", "--nbest", "lists", "9")
+    options = ("--workers", "1", "--confidence", "--nbest", "lists", "--nbest-size", "9")
     result = succeeded(run("translate", "system.toml", "source", *options))
     lines = [line.split("\t") for line in result.stdout.splitlines()]
     assert [text for text, _ in lines] == three_commands().decode().splitlines()
@@ -234,7 +236,8 @@ def test_the_confidence_is_a_curve_over_the_share_of_the_list() -> None:
 
 
 def test_the_contributions_of_the_features_are_explained(folder: Path) -> None:
-    options = ("--workers", "1", "--explain", "json", "--nbest", "lists", "2", "-o", "out")
+    options = ["--workers", "1", "--explain", "json", "--nbest", "lists", "--nbest-size", "2"]
+    options += ["-o", "out"]
     succeeded(run("translate", "system.toml", "source", *options))
     answers = [json.loads(line) for line in (folder / "json").read_text().splitlines()]
     assert [answer["text"] for answer in answers] == (folder / "out").read_text().splitlines()
@@ -273,7 +276,7 @@ def test_a_score_is_the_sum_of_its_features_also_with_unknown_words(
 ) -> None:
     (folder / "moses.ini").write_text(INI.replace("num-features=2", f"num-features=2{hidden}"))
     (folder / "plain.toml").write_text('moses_ini = "moses.ini"\n')
-    options = ("--workers", "1", "--explain", "json", "--nbest", "lists", "9")
+    options = ("--workers", "1", "--explain", "json", "--nbest", "lists", "--nbest-size", "9")
     succeeded(run("translate", "plain.toml", *options, stdin=f"xyz\n{TEXT}"))
     first, *others = [json.loads(line) for line in (folder / "json").read_text().splitlines()]
     (unknown,) = first["hypotheses"]
@@ -363,31 +366,31 @@ def test_moses_searches_and_its_lists_are_rescored(folder: Path) -> None:
     (folder / "bin").mkdir()
     (folder / "bin" / "moses").write_text(MOSES.format(python=sys.executable))
     (folder / "bin" / "moses").chmod(0o755)
-    (folder / "weights").write_text("LM0= 2\nAttention0= 1\nTM0= 1 1\nWordPenalty0= 1\n")
+    (folder / "weights").write_text("LM0= 2\nRNNsearch0= 1\nTM0= 1 1\nWordPenalty0= 1\n")
     (folder / "moses.toml").write_text(
         'moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\nweights = "weights"\n'
-        'search = { stack = 50 }\nrescore = [{ model = "attention" }]\n'
+        'search = { stack = 50 }\nrescore = [{ model = "rnnsearch" }]\n'
     )
-    options = ("--workers", "1", "--nbest", "lists", "5")
+    options = ("--workers", "1", "--nbest", "lists", "--nbest-size", "5")
     # The double has no feature but LM0.
     result = run("translate", "moses.toml", "source", *options)
     check_refusal(result, "no weight for Distortion0, a feature of the n-best lists")
     (folder / "moses.ini").write_text(re.sub("(?m)^(Distortion|WordPenalty|TM)0=.*\n", "", INI))
-    (folder / "weights").write_text("LM0= 2\nAttention0= 1\n")
+    (folder / "weights").write_text("LM0= 2\nRNNsearch0= 1\n")
     result = succeeded(run("translate", "moses.toml", "source", *options))
     assert result.stdout == TEXT.upper()
     arguments = (folder / "arguments").read_text()
     assert " -stack 50 -weight-overwrite LM0= 2 -n-best-list " in arguments
     assert arguments.endswith(" 100 distinct")
     for found in read_nbest("lists"):
-        total = sum((-2.0, *found.features(0)["Attention0"]))
+        total = sum((-2.0, *found.features(0)["RNNsearch0"]))
         assert found.total(0) == pytest.approx(total)
 
 
 def test_the_number_of_shown_hypotheses_changes_no_translation(folder: Path) -> None:
     (folder / "system.toml").write_text(SYSTEM.replace("nbest_size = 9", "nbest_size = 2"))
     expected = run("translate", "system.toml", "source", "--workers", "1", "--confidence").stdout
-    options = ("--workers", "1", "--confidence", "--nbest", "lists", "9")
+    options = ("--workers", "1", "--confidence", "--nbest", "lists", "--nbest-size", "9")
     assert run("translate", "system.toml", "source", *options).stdout == expected
     assert max(found.num_lines for found in read_nbest("lists")) == 2
     # The longer lists have a better hypothesis, which must not be chosen.
@@ -396,9 +399,9 @@ def test_the_number_of_shown_hypotheses_changes_no_translation(folder: Path) -> 
     assert longer.stdout != expected
 
 
-@pytest.mark.parametrize("name", ["lm.arpa", "table", "weights", "moses.ini", "attention"])
+@pytest.mark.parametrize("name", ["lm.arpa", "table", "weights", "moses.ini", "rnnsearch"])
 def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: str) -> None:
-    path = folder / name / "model.safetensors" if name == "attention" else folder / name
+    path = folder / name / "model.safetensors" if name == "rnnsearch" else folder / name
     before = path.read_bytes()
     result = run("translate", "system.toml", "source", "--workers", "1", "-o", str(path))
     assert result.exit_code in (1, 2)
@@ -408,15 +411,19 @@ def test_a_file_that_the_system_reads_is_not_written_over(folder: Path, name: st
 @pytest.mark.parametrize(
     ("old", "new", "problem"),
     [
-        ('model = "attention"', 'model = "lstm"', "system.toml: rescore: there is no model"),
-        ('["cslm"]', '["attention"]', "search_models: expected cslm or joint, got"),
+        ('model = "rnnsearch"', 'model = "lstm"', "system.toml: rescore: there is no model"),
+        ('["cslm"]', '["rnnsearch"]', "search_models: expected cslm or joint, got"),
         ('"weights"', '"weight"', "system.toml names it: cannot open: No such file"),
         ('"moses.ini"', '"moses"', "moses: system.toml names it: cannot open: No such"),
         ("stack = 30", "stak = 30", "[search] stak: unknown limit; did you mean 'stack'?"),
         ("stack = 30", "stack = -1", "[search] stack: expected at least 0, got -1"),
         ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1"),
         ("[[rescore]]\nmodel", "[[rescores]]\nmodel", "unknown key 'rescores'"),
-        ('feature = "unknown_words"', "", "expected one of model, feature, lm"),
+        (
+            'feature = "unknown_words"',
+            "",
+            "expected one of model, ctranslate2, command, feature, lm",
+        ),
         ('feature = "unknown_words"', 'lm = "none.arpa"', "none.arpa: "),
         (
             'feature = "unknown_words"',
@@ -440,12 +447,12 @@ def test_a_wrong_system_is_refused_with_its_key(
     ("old", "new", "problem"),
     [
         ("CSLM0= 0.25\n", "", "weights: no weight for the search's feature CSLM0"),
-        ("Attention0= 3\n", "", "no weight for Attention0, a feature of the n-best lists"),
-        ("Attention0= 3", "Attention0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
+        ("RNNsearch0= 3\n", "", "no weight for RNNsearch0, a feature of the n-best lists"),
+        ("RNNsearch0= 3", "RNNsearch0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
         ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
         ("TM0= 1 0.25", "TM0= 1", "expected 2 weights for TM0, found 1"),
         ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
-        ("Attention0= 3", "Attention0= 3 1", "expected 1 weights for Attention0, found 2"),
+        ("RNNsearch0= 3", "RNNsearch0= 3 1", "expected 1 weights for RNNsearch0, found 2"),
         ("TM0= 1 0.25", "TM0= 1 0.25\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
     ],
 )
@@ -459,7 +466,7 @@ def test_weights_that_do_not_fit_are_refused(
 def test_weights_of_lists_need_the_features_of_lists(folder: Path) -> None:
     (folder / "system.toml").write_text(SYSTEM.partition("[[rescore]]")[0])
     result = run("translate", "system.toml", "source", "--workers", "1")
-    check_refusal(result, "a weight for Attention0, a feature that the n-best lists lack")
+    check_refusal(result, "a weight for RNNsearch0, a feature that the n-best lists lack")
     check_refusal(run("translate", "moses.ini", "source"), "moses.ini: expected a TOML file")
 
 

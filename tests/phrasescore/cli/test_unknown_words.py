@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.workflows.rescore import rescore_file
-from phrasescore.workflows.scoring.list_scorer import ListScorer
+from phrasescore.workflows.scoring.scoring import Scoring
 from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM
@@ -126,7 +126,7 @@ def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
 def test_one_rescorer_of_many_files_warns_once(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    with ListScorer([str(folder / "net")]) as rescorer:
+    with Scoring.of([str(folder / "net")]) as rescorer:
         for _ in range(2):
             rescore_file(rescorer, "lists", "source", "out")
     assert sum("unknown to" in record.getMessage() for record in caplog.records) == 1

@@ -5,15 +5,14 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features import ColumnSpec
-from phrasescore.features.foreign import ForeignScore
-from phrasescore.features.score_cache import ScoreCache
+from phrasescore.features.foreign import CTranslate2Model, ForeignScore
+from phrasescore.features.request import ScoringRequest
+from phrasescore.features.score_cache import ScoreCache, score_keys
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignNetwork
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import PairLines, Scorer
+from phrasescore.workflows.scoring.scoring import PairLines, Scoring
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 SOURCES = ("This is the house", "it 's Amy .", "no")
@@ -36,9 +35,12 @@ def score(
     cache: ScoreCache | None = None,
     text: ForeignText | None = None,
 ) -> tuple[list[float], str]:
-    column = ColumnSpec("ctranslate2", str(tiny.path), foreign=text)
-    with Scorer(FeatureLoader((column,), callers=3), engine, cache=cache) as scorer:
-        blocks = scorer.score(PairLines(n, PhraseBlock.of([pair])) for n, pair in enumerate(pairs))
+    column = CTranslate2Model(str(tiny.path), **vars(text or ForeignText()))
+    with Scoring(ScoringRequest((column,), callers=3), engine) as scorer:
+        scorer._cache = cache
+        blocks = scorer.score_lines(
+            PairLines(n, PhraseBlock.of([pair])) for n, pair in enumerate(pairs)
+        )
         values = [value for _, scores in blocks for value in scores.values[0].tolist()]
         return values, str(scorer.tallies[0])
 
@@ -73,7 +75,8 @@ def test_a_score_of_the_cache_that_cannot_be_one_is_refused(
     tiny: TinyTranslator, tmp_path: Path
 ) -> None:
     with ScoreCache(str(tmp_path / "cache")) as cache:
-        ((key,),) = ForeignScore(str(tiny.path)).cache_keys(PhraseBlock.of(PAIRS[:1]))
+        (row,) = ForeignScore(str(tiny.path)).rows
+        (key,) = score_keys(row.fingerprint, PhraseBlock.of(PAIRS[:1]))
         cache.store([key], [0.5])
         with pytest.raises(PhrasescoreError, match=r"cache is damaged: found the score 0\.5"):
             score(tiny, HERE, PAIRS, cache)

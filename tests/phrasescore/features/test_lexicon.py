@@ -7,7 +7,7 @@ import pytest
 
 from phrasescore.errors import DataError
 from phrasescore.features import lexicon
-from phrasescore.features.lexicon import FLOOR, LexicalScore, Lexicon
+from phrasescore.features.lexicon import FLOOR, LexicalScore, LexiconTable
 from phrasescore.records import PhrasePair
 from tests.feature_values import scored, values_of
 
@@ -15,7 +15,7 @@ ENTRIES = [("la", "the", 0.5), ("la", "NULL", 0.25), ("maison", "house", 0.75), 
 
 
 def make(entries: list[tuple[str, str, float]], *, reverse: bool = False) -> LexicalScore:
-    return LexicalScore(Lexicon.from_entries("lex", entries), reverse=reverse)
+    return LexicalScore(LexiconTable.from_entries("lex", entries), reverse=reverse)
 
 
 def test_a_pair_by_hand() -> None:
@@ -101,17 +101,17 @@ def test_any_pairs_have_the_score_of_the_definition(
 def test_a_pair_of_words_that_comes_twice_is_named_with_its_line() -> None:
     entries = [*ENTRIES, ("x", "y", 0.5), ("maison", "house", 0.25), ("la", "the", 0.1)]
     with pytest.raises(DataError, match=r"^lex:6: this pair of words already has a probability"):
-        Lexicon.from_entries("lex", entries)
+        LexiconTable.from_entries("lex", entries)
 
 
 def test_an_empty_table_is_refused() -> None:
     with pytest.raises(DataError, match=r"^lex: expected a lexical translation table, found no l"):
-        Lexicon.from_entries("lex", [])
+        LexiconTable.from_entries("lex", [])
 
 
 def test_the_fingerprint_is_that_of_the_probabilities_and_the_direction() -> None:
-    same = make(ENTRIES).fingerprints
-    assert make(list(ENTRIES)).fingerprints == same
-    assert make(ENTRIES, reverse=True).fingerprints != same
-    assert make([*ENTRIES[:-1], ("NULL", "of", 0.5)]).fingerprints != same
-    assert make([*ENTRIES[:-1], ("NULL", "off", 1.0)]).fingerprints != same
+    same = make(ENTRIES).rows
+    assert make(list(ENTRIES)).rows == same
+    assert make(ENTRIES, reverse=True).rows != same
+    assert make([*ENTRIES[:-1], ("NULL", "of", 0.5)]).rows != same
+    assert make([*ENTRIES[:-1], ("NULL", "off", 1.0)]).rows != same

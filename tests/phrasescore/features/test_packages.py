@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from phrasescore.errors import PluginError
+from phrasescore.features.feature import ScoreRow
 from phrasescore.features.packages import PackageClass, PackageFeature, ValueTally
 from phrasescore.records import PhraseBlock, PhrasePair
 from tests.feature_values import scored, values_of
@@ -45,7 +46,7 @@ def test_each_block_is_scored_by_a_copy_of_the_object() -> None:
     feature = made()
     assert values_of(feature, [PAIR] * 3) == [1, 2, 3]
     assert values_of(feature, [PAIR]) == [1]
-    assert feature.fingerprints == ("counts 2.5",)
+    assert feature.rows == (ScoreRow("counts 2.5"),)
 
 
 def test_a_tally_has_the_mean_and_adds_up() -> None:

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.features import ColumnSpec
-from phrasescore.features.program import ProgramScore
+from phrasescore.features.program import Command, ProgramScore
+from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import PairLines, Scorer
+from phrasescore.workflows.scoring.scoring import PairLines, Scoring
 
 PAIRS = [PhrasePair("le " * count, "a b") for count in (1, 2, 3, 2, 0)]
 # One answer per line: 100 * words of the source + words of the target.
@@ -80,10 +79,8 @@ def test_a_program_that_writes_its_messages_does_not_block(tmp_path: Path) -> No
     assert score(tmp_path, code) == EXPECTED
 
 
-def test_a_program_that_dies_is_started_again_with_the_unanswered_lines(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    # It answers two lines in each life, and reads a third.
+def test_a_program_that_ends_is_not_started_again(tmp_path: Path) -> None:
+    # It answers two lines, and reads a third.
     lives = tmp_path / "lives"
     code = f"""
 open({str(lives)!r}, "a").write("x")
@@ -92,14 +89,10 @@ for number, line in enumerate(sys.stdin):
         sys.exit("out of memory")
     print(count(line), flush=True)
 """
-    feature = ProgramScore(command(tmp_path, code))
-    with feature.computing():
-        scores = feature.score(PhraseBlock.of(PAIRS))
-    assert scores.values[0].tolist() == EXPECTED
-    assert str(scores.tally) == "5 scores by a program; it was restarted 1 times"
-    assert lives.read_text() == "xx"
-    assert "line 3 of its input, 'le le le\\ta b': expected a number" in caplog.text
-    assert "ended with exit code 1, and wrote: out of memory; it is started again" in caplog.text
+    problem = r"line 3 of its input, 'le le le\\ta b': expected a number, but the program ended"
+    with pytest.raises(PhrasescoreError, match=f"{problem} .* and wrote: out of memory$"):
+        score(tmp_path, code)
+    assert lives.read_text() == "x"
 
 
 @pytest.mark.parametrize(
@@ -116,7 +109,7 @@ for number, line in enumerate(sys.stdin):
         ("for line in sys.stdin: print(flush=True)", "expected a number, found ''$"),
         (
             "for line in sys.stdin: print('0.5\\n0.7', flush=True)",
-            r"line 2 .*: expected one number per line, found more: '0.7\\n'$",
+            r"expected one number per line, found more: '0.[57]",
         ),
         (
             f"{BY_LINE}\nprint('the mean is 0.1')",
@@ -131,7 +124,7 @@ def test_what_is_no_answer_is_an_error_that_names_the_line(
 ) -> None:
     with pytest.raises(PhrasescoreError, match=problem) as raised:
         score(tmp_path, code)
-    assert str(raised.value).startswith(f"--scores-command {command(tmp_path, code)!r}: ")
+    assert str(raised.value).startswith(f"command {command(tmp_path, code)!r}: ")
 
 
 @pytest.mark.parametrize(
@@ -215,9 +208,9 @@ def test_no_shell_reads_the_command(tmp_path: Path) -> None:
 
 
 def test_another_script_has_another_fingerprint(tmp_path: Path) -> None:
-    one = ProgramScore(command(tmp_path, BY_LINE)).fingerprints
-    assert ProgramScore(command(tmp_path, BY_LINE)).fingerprints == one
-    assert ProgramScore(command(tmp_path, "print(1)")).fingerprints != one
+    one = ProgramScore(command(tmp_path, BY_LINE)).rows
+    assert ProgramScore(command(tmp_path, BY_LINE)).rows == one
+    assert ProgramScore(command(tmp_path, "print(1)")).rows != one
 
 
 def lines(pairs: list[PhrasePair]) -> Iterator[PairLines]:
@@ -232,9 +225,9 @@ def test_every_engine_gives_the_same_values_and_leaves_no_program(
     pids = tmp_path / "pids"
     code = f"open({str(pids)!r}, 'a').write(f'{{os.getpid()}}\\n')\n{BY_LINE}\ntime.sleep(999)"
     monkeypatch.setattr("phrasescore.features.program._END_SECONDS", 0.1)
-    loader = FeatureLoader((ColumnSpec("scores_command", command(tmp_path, code)),), callers=3)
-    with Scorer(loader, Compute(engine=engine, workers=2)) as scorer:  # type: ignore[arg-type]
-        found = [scores.values[0, 0] for _, scores in scorer.score(lines(PAIRS))]
+    loader = ScoringRequest((Command(command(tmp_path, code)),), callers=3)
+    with Scoring(loader, Compute(engine=engine, workers=2)) as scorer:  # type: ignore[arg-type]
+        found = [scores.values[0, 0] for _, scores in scorer.score_lines(lines(PAIRS))]
     assert found == EXPECTED
     started = pids.read_text().split()
     assert len(started) == 1 if engine == "here" else len(started) <= 2
@@ -244,7 +237,7 @@ def test_every_engine_gives_the_same_values_and_leaves_no_program(
 def test_an_error_elsewhere_ends_a_program_that_is_still_thinking(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     code = f"open({str(pid)!r}, 'w').write(str(os.getpid()))\nsys.stdin.readline()\ntime.sleep(999)"
-    loader = FeatureLoader((ColumnSpec("scores_command", command(tmp_path, code)),), callers=2)
+    loader = ScoringRequest((Command(command(tmp_path, code)),), callers=2)
 
     def interrupted() -> Iterator[PairLines]:
         yield from lines(PAIRS[:1])
@@ -256,8 +249,8 @@ def test_an_error_elsewhere_ends_a_program_that_is_still_thinking(tmp_path: Path
 
     ProgramScore.group_size, usual = {"cpu": 1}, ProgramScore.group_size
     try:
-        with pytest.raises(KeyboardInterrupt), Scorer(loader, Compute(workers=2)) as scorer:
-            list(scorer.score(interrupted()))
+        with pytest.raises(KeyboardInterrupt), Scoring(loader, Compute(workers=2)) as scorer:
+            list(scorer.score_lines(interrupted()))
     finally:
         ProgramScore.group_size = usual
     assert not _runs(int(pid.read_text()))
@@ -265,11 +258,12 @@ def test_an_error_elsewhere_ends_a_program_that_is_still_thinking(tmp_path: Path
 
 def test_the_cache_holds_the_answers_and_spares_the_program(tmp_path: Path) -> None:
     wanted = command(tmp_path, BY_LINE)
-    loader = FeatureLoader((ColumnSpec("scores_command", wanted),))
+    loader = ScoringRequest((Command(wanted),))
     with ScoreCache(str(tmp_path / "cache")) as cache:
         for said in ("5 scores by a program", "5 scores by a program, 5 of them from the cache"):
-            with Scorer(loader, Compute(workers=1), cache=cache) as scorer:
-                found = [scores.values[0, 0] for _, scores in scorer.score(lines(PAIRS))]
+            with Scoring(loader, Compute(workers=1)) as scorer:
+                scorer._cache = cache
+                found = [scores.values[0, 0] for _, scores in scorer.score_lines(lines(PAIRS))]
             assert (found, str(scorer.tallies[0])) == (EXPECTED, said)
         assert len(cache) == len(set(PAIRS))
     assert os.path.exists(tmp_path / "cache")

@@ -17,7 +17,7 @@ from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
 from phrasescore.vocabulary import SubwordVocabulary
-from tests import reference_attention, reference_grconv, reference_lstm, reference_subwords
+from tests import reference_grconv, reference_lstm, reference_rnnsearch, reference_subwords
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 from tests.reference_cslm import word_log_probs
@@ -29,7 +29,7 @@ CPU = torch.device("cpu")
 # Two sides that split words in other places.
 READ, PREDICTED = reference_subwords.vocabulary(30), reference_subwords.vocabulary(45)
 REFERENCES = {
-    "attention": reference_attention.log_prob,
+    "rnnsearch": reference_rnnsearch.log_prob,
     "grconv": reference_grconv.log_prob,
     "lstm": reference_lstm.log_prob,
 }
@@ -103,7 +103,7 @@ def test_a_hypothesis_is_scored_as_its_pieces(
             assert math.fsum(words) == pytest.approx(total, abs=1e-9)
 
 
-@pytest.mark.parametrize("kind", ["attention", "lstm"])
+@pytest.mark.parametrize("kind", ["rnnsearch", "lstm"])
 def test_a_score_depends_on_its_pair_alone_to_the_last_bit(kind: str) -> None:
     network = RandomNetwork(kind, READ, PREDICTED)
     scores = SentenceScores([network.checkpoint], CPU)

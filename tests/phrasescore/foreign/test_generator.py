@@ -13,14 +13,13 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ModelError
-from phrasescore.features import ColumnSpec
-from phrasescore.features.foreign import ForeignScore
+from phrasescore.features.foreign import CTranslate2Model, ForeignScore
+from phrasescore.features.request import ScoringRequest
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import PairLines, Scorer
+from phrasescore.workflows.scoring.scoring import PairLines, Scoring
 from tests.tiny_generator import END, POSITIONS, TinyGenerator
 
 PAIRS = [
@@ -172,8 +171,8 @@ def test_a_damaged_folder_is_refused(
 @pytest.mark.parametrize(
     ("settings", "problem"),
     [
-        ({"source_spm": "x"}, "--source-spm is for translation models"),
-        ({"target_prefix": "x"}, "--target-prefix is for translation models"),
+        ({"source_spm": "x"}, "source_spm is for translation models"),
+        ({"target_prefix": "x"}, "target_prefix is for translation models"),
         ({"prompt": "{target} {target}"}, "expected {target} once"),
     ],
 )
@@ -193,8 +192,10 @@ def test_a_text_that_is_too_long_is_an_error_that_shows_it(tiny: TinyGenerator) 
 def test_every_engine_gives_the_same_bits(tiny: TinyGenerator) -> None:
     found = []
     for engine in (Compute(workers=1), Compute(workers=3), Compute(engine="processes", workers=2)):
-        with Scorer(FeatureLoader((ColumnSpec("ctranslate2", str(tiny.path)),)), engine) as scorer:
-            blocks = scorer.score(PairLines(n, PhraseBlock.of([p])) for n, p in enumerate(PAIRS))
+        with Scoring(ScoringRequest((CTranslate2Model(str(tiny.path)),)), engine) as scorer:
+            blocks = scorer.score_lines(
+                PairLines(n, PhraseBlock.of([p])) for n, p in enumerate(PAIRS)
+            )
             found.append([scores.values[0, 0] for _, scores in blocks])
     assert found[0] == found[1] == found[2]
     assert found[0] == pytest.approx(TRANSFORMERS[None], abs=1e-4)

@@ -160,7 +160,7 @@ def test_a_start_may_be_the_first_token_of_the_prefix(tiny: TinyTranslator, copi
         usual = replace(FRENCH, target_prefix=more)
         text = replace(FRENCH, target_prefix=f"</s>{more}", source_suffix="</s>")
         assert score(copied, text, PAIRS) == score(tiny.path, usual, PAIRS)
-    with pytest.raises(ModelError, match=r"config\.json: decoder_start_token is null: --target"):
+    with pytest.raises(ModelError, match=r"config\.json: decoder_start_token is null: target"):
         ForeignModel(str(copied), FRENCH)
 
 

@@ -66,7 +66,7 @@ def test_without_sentencepiece_the_words_are_the_pieces() -> None:
 def test_languages_are_known_by_their_codes() -> None:
     text = ForeignText(source_language="EN", target_language="pt-BR")
     assert (text.source_language, text.target_language) == ("en", "pt")
-    with pytest.raises(ArgumentError, match="--target-language: expected the code of a language"):
+    with pytest.raises(ArgumentError, match="target_language: expected the code of a language"):
         ForeignText(target_language="en gb")
 
 

@@ -12,9 +12,9 @@ import torch
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, beam_work
 from phrasescore.generation.generator import Generated, Generator
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.records import HypothesisList
 from phrasescore.settings import kinds
 from phrasescore.settings.compute import Compute
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 THREADS = Compute(workers=2)
 CPU = torch.device("cpu")
-KINDS = ("attention", "grconv", "lstm")
+KINDS = ("rnnsearch", "grconv", "lstm")
 SOURCES = [("u", "v"), ("w",), ("v", "v", "w", "u", "u"), ("nowhere", "u"), (), ("w",)]
 EVERYTHING = 2000  # wider than there are targets of up to three words
 
@@ -91,7 +91,7 @@ def test_a_right_to_left_network_s_targets_are_those_of_its_weights_turned_round
     found = [
         beam_search(
             Generator(
-                [RandomNetwork("attention", "uv", "abc", right_to_left=order).checkpoint], CPU
+                [RandomNetwork("rnnsearch", "uv", "abc", right_to_left=order).checkpoint], CPU
             ),
             SOURCES,
             settings,
@@ -264,7 +264,7 @@ def test_what_finds_no_end_is_cut_and_says_so() -> None:
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_a_network_whose_values_are_no_numbers_is_an_error(value: float) -> None:
-    checkpoint = RandomNetwork("attention", "uvw", "ab").checkpoint
+    checkpoint = RandomNetwork("rnnsearch", "uvw", "ab").checkpoint
     with torch.no_grad():
         dict(checkpoint.model.named_parameters())["output.bias"].fill_(value)
     with pytest.raises(ModelError, match=r"a word's score is (nan|inf), expected"):
@@ -287,7 +287,7 @@ def ensemble(kinds: Sequence[str], tmp_path: Path) -> list[Checkpoint]:
     return models
 
 
-MIXES = [*((kind,) for kind in (*KINDS, "encoder-decoder")), ("attention", "encoder-decoder")]
+MIXES = [*((kind,) for kind in (*KINDS, "encoder-decoder")), ("rnnsearch", "encoder-decoder")]
 
 
 @pytest.mark.parametrize("kinds", MIXES, ids=" ".join)
@@ -340,10 +340,10 @@ def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("seeds", [[3], [3, 4]])
 def test_an_unknown_word_is_copied_from_where_the_networks_look(seeds: list[int]) -> None:
-    models = [RandomNetwork("attention", "uvwxyz", "ab", seed=seed).checkpoint for seed in seeds]
+    models = [RandomNetwork("rnnsearch", "uvwxyz", "ab", seed=seed).checkpoint for seed in seeds]
     networks = []
     for model in models:
-        assert isinstance(model.model, AttentionNetwork)
+        assert isinstance(model.model, RnnsearchNetwork)
         networks.append(model.model)
         # Energies that differ, or it would look at every word alike.
         with torch.no_grad():

@@ -206,7 +206,7 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
 
 def test_models_that_cannot_generate_together_are_refused(tmp_path: Path) -> None:
     language_model = RandomCslm("ab").checkpoint
-    with pytest.raises(ModelError, match=r"cslm reads no source.* expected one of the kinds att"):
+    with pytest.raises(ModelError, match=r"cslm reads no source.* expected one of the kinds enc"):
         Generator([language_model], CPU)
     models = [
         load_checkpoint(RandomModel(tmp_path / str(reverse), "uv", "ab", reverse=reverse).path)

@@ -12,35 +12,35 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.models.grconv import GrconvNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.lstm import LstmNetwork
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.models.transformer import TransformerNetwork
 from phrasescore.settings.kinds import (
-    AttentionConfig,
     CslmConfig,
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
+    RnnsearchConfig,
     TransformerConfig,
 )
 from tests import (
-    reference_attention,
     reference_cslm,
     reference_encoder_decoder,
     reference_grconv,
     reference_lstm,
+    reference_rnnsearch,
     reference_transformer,
 )
 from tests.reference_grconv import encode, random_parameters
 
 SOURCE_SIZE, TARGET_SIZE = 11, 9
 NETWORKS: dict[type, Callable[..., PairNetwork]] = {
-    AttentionConfig: AttentionNetwork,
+    RnnsearchConfig: RnnsearchNetwork,
     CslmConfig: CslmNetwork,
     EncoderDecoderConfig: EncoderDecoder,
     GrconvConfig: GrconvNetwork,
@@ -71,7 +71,7 @@ def cslm_case(order: int) -> tuple[Any, Callable[..., float]]:
 
 # Networks by their sizes, and their independent implementations.
 CASES: dict[str, tuple[Any, Callable[..., float]]] = {
-    "attention": (AttentionConfig(7, 5, 4, 6), reference_attention.log_prob),
+    "rnnsearch": (RnnsearchConfig(7, 5, 4, 6), reference_rnnsearch.log_prob),
     "cslm, order 2": cslm_case(2),
     "cslm, order 4": cslm_case(4),
     "cslm, order 7": cslm_case(7),
@@ -147,7 +147,7 @@ def test_batches_with_empty_sides_have_scores(name: str, pairs: Pairs) -> None:
 @pytest.mark.parametrize(
     "config",
     [
-        AttentionConfig(3, 2, 2, 4),
+        RnnsearchConfig(3, 2, 2, 4),
         CslmConfig(4, 3, 4, 3),
         CslmConfig(4, 3, 4, 3, self_normalization=0.3),
         EncoderDecoderConfig(4, 3, 3, 2),
@@ -181,7 +181,7 @@ SIZES_OF_THE_PAPERS = [
     # units of 3 x (620,000 + 1,000 + 1 M); C C_z C_r 6 M; W_s 1,001,000; W_a 1 M, U_a 2 M + 1,000,
     # v_a 1,000; U_o 1 M, V_o 620,000, C_o 2 M, bias 1,000; W_o K x 500 + K.
     (
-        *(AttentionConfig(), 30_002, 30_002),
+        *(RnnsearchConfig(), 30_002, 30_002),
         37_202_480 + 3 * 4_863_000 + 6_000_000 + 1_001_000 + 3_002_000 + 3_621_000 + 15_031_002,
     ),
     # Cho et al. (2014), 4.1.2: 6 x 512 = 3072 -> 1536 -> 1024 -> K, each with biases.
@@ -240,7 +240,7 @@ DEVIATIONS = {"alignment.state.weight": 0.001, "alignment.annotation.weight": 0.
 @pytest.mark.parametrize(
     "config",
     [
-        AttentionConfig(50, 40, 30, 20),
+        RnnsearchConfig(50, 40, 30, 20),
         EncoderDecoderConfig(50, 40, 30, 20),
         GrconvConfig(60, 50, 40, 30, 20),
     ],
@@ -279,7 +279,7 @@ def test_other_networks_start_uniformly_in_the_range_of_their_papers(
 
 
 SMALL: dict[str, Callable[[float], Any]] = {
-    "attention": lambda share: AttentionConfig(6, 12, 16, 6, 0.3, 0.3, share),
+    "rnnsearch": lambda share: RnnsearchConfig(6, 12, 16, 6, 0.3, 0.3, share),
     "cslm": lambda share: CslmConfig(3, 12, 16, 16, 0.8, share),
     "encoder-decoder": lambda share: EncoderDecoderConfig(6, 12, 16, 8, 0.3, share),
     "grconv": lambda share: GrconvConfig(6, 6, 12, 16, 8, 0.4, 0.3, share),

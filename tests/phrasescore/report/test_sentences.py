@@ -15,7 +15,7 @@ from phrasescore.report.sentences import (
     soft_parse,
     soft_parse_section,
 )
-from tests import reference_attention, reference_grconv
+from tests import reference_grconv, reference_rnnsearch
 from tests.random_networks import RandomNetwork
 
 Words = tuple[str, ...]
@@ -63,15 +63,15 @@ PAIR = SentencePair(3, ("la", "grande", "maison"), ("the", "big", "&lt;house&gt;
 
 
 def test_attention_is_that_of_the_slow_network_word_by_word() -> None:
-    network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS)
+    network = RandomNetwork("rnnsearch", SOURCE_WORDS, TARGET_WORDS)
     found = attention_weights(network.checkpoint, PAIR.source, PAIR.target)
-    expected = reference_attention.alignments(network.parameters, [2, 1, 3], [2, 1, 1, 3])
+    expected = reference_rnnsearch.alignments(network.parameters, [2, 1, 3], [2, 1, 1, 3])
     assert np.array(found) == pytest.approx(expected, abs=2e-5)
     assert np.array(found).shape == (5, 4)
 
 
 def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> None:
-    network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS)
+    network = RandomNetwork("rnnsearch", SOURCE_WORDS, TARGET_WORDS)
     section = alignment_section([("att", network.checkpoint)], [PAIR], "the references")
     (matrix,) = section.blocks
     assert isinstance(matrix, Matrix)
@@ -84,22 +84,22 @@ def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> No
 
 
 def test_a_reverse_model_reads_the_target() -> None:
-    network = RandomNetwork("attention", TARGET_WORDS, SOURCE_WORDS, reverse=True)
+    network = RandomNetwork("rnnsearch", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     section = alignment_section([("att", network.checkpoint)], [PAIR], "given")
     (matrix,) = section.blocks
     assert isinstance(matrix, Matrix)
     assert matrix.row_labels == ("la", "grande", "maison", "</s>")
-    expected = reference_attention.alignments(network.parameters, [2, 1, 1, 3], [2, 1, 3])
+    expected = reference_rnnsearch.alignments(network.parameters, [2, 1, 1, 3], [2, 1, 3])
     assert np.array(matrix.values) == pytest.approx(expected, abs=2e-5)
 
 
 def test_the_rows_of_a_right_to_left_network_stand_in_the_order_of_the_text() -> None:
-    network = RandomNetwork("attention", SOURCE_WORDS, TARGET_WORDS, right_to_left=True)
+    network = RandomNetwork("rnnsearch", SOURCE_WORDS, TARGET_WORDS, right_to_left=True)
     section = alignment_section([("att", network.checkpoint)], [PAIR], "given")
     (matrix,) = section.blocks
     assert isinstance(matrix, Matrix)
     assert matrix.row_labels == ("the", "big", "<house>", "house", "</s>")
-    expected = reference_attention.alignments(network.parameters, [2, 1, 3], [3, 1, 1, 2])
+    expected = reference_rnnsearch.alignments(network.parameters, [2, 1, 3], [3, 1, 1, 2])
     turned = [*expected[:-1][::-1], expected[-1]]
     assert np.array(matrix.values) == pytest.approx(np.array(turned), abs=2e-5)
     assert matrix.caption.startswith("Predicted from the last word to the first. Words unknown")

@@ -269,7 +269,7 @@ def tuned(*features: dict[str, object]) -> TuneReport:
 def test_weights_of_systems_stand_side_by_side() -> None:
     lm = {"name": "LM0_0", "start": 1, "weight": 0.5}
     rnn = {"name": "TM0_4", "start": 0, "weight": 0.1}
-    lists = {"name": "Attention0_0", "start": 0, "weight": 0.2}
+    lists = {"name": "RNNsearch0_0", "start": 0, "weight": 0.2}
     reports = {
         "base": tuned(lm),
         "+lists": tuned({**lm, "search": 0.4}, lists),
@@ -279,7 +279,7 @@ def test_weights_of_systems_stand_side_by_side() -> None:
     assert table.columns == ("feature", "base", "+lists (search)", "+lists (lists)", "+rnn")
     assert table.rows == (
         ("LM0_0", 0.5, 0.4, 0.5, 0.5),
-        ("Attention0_0", None, None, 0.2, None),
+        ("RNNsearch0_0", None, None, 0.2, None),
         ("TM0_4", None, None, None, 0.1),
     )
 

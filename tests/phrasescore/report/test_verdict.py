@@ -36,8 +36,8 @@ def _judge(kind: str, record: TrainingRecord, *, table: bool = False, pieces: bo
 def test_rnnsearch_is_compared_with_networks_of_few_minutes(
     perplexity: float, beginning: str, gains: str
 ) -> None:
-    (verdict,) = judge("attention", _record(perplexity), is_of_table=False, has_pieces=False)
-    own = f"this attention network has a perplexity of {perplexity:g} on held-out pairs"
+    (verdict,) = judge("rnnsearch", _record(perplexity), is_of_table=False, has_pieces=False)
+    own = f"this rnnsearch network has a perplexity of {perplexity:g} on held-out pairs"
     assert verdict.text.startswith(f"{beginning}{own} (lower is better), and on image captions, ")
     assert verdict.text.removesuffix("; train longer").endswith(gains)
     assert verdict.is_bad == (perplexity > 20.1)
@@ -63,11 +63,11 @@ def test_a_network_far_from_all_that_gained_is_useless(perplexity: float, is_bad
 
 def test_nothing_is_said_where_nothing_was_measured() -> None:
     assert _judge("cslm", _record(20.0)) == ""
-    assert _judge("attention", _record(3.0), pieces=True) == ""
-    assert _judge("attention", _record(3.0, direction=REVERSE)) == ""
-    assert _judge("attention", _record()) == ""
-    tuned = FineTuning("xbleu", "", 9, 1, "Attention0", 0.1, 1.0, 0.0)
-    assert _judge("attention", _record(3.0, fine_tuning=tuned)) == ""
+    assert _judge("rnnsearch", _record(3.0), pieces=True) == ""
+    assert _judge("rnnsearch", _record(3.0, direction=REVERSE)) == ""
+    assert _judge("rnnsearch", _record()) == ""
+    tuned = FineTuning("xbleu", "", 9, 1, "RNNsearch0", 0.1, 1.0, 0.0)
+    assert _judge("rnnsearch", _record(3.0, fine_tuning=tuned)) == ""
     assert _judge("transformer", _record(3.0), pieces=True).startswith("what to expect: ")
 
 

@@ -8,13 +8,13 @@ import torch
 from phrasescore.models import transformer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.config import Config, TrainingPrecision
-from phrasescore.settings.kinds import AttentionConfig
+from phrasescore.settings.kinds import RnnsearchConfig
 from phrasescore.training.loop import product_precision
 from phrasescore.training.run import train_model
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run
 
 AUTO = TINY.override(["training.precision=auto"])
-ATTENTION = Config("attention", AttentionConfig(6, 4, 3, 4), TINY.vocabulary, AUTO.training)
+RNNSEARCH = Config("rnnsearch", RnnsearchConfig(6, 4, 3, 4), TINY.vocabulary, AUTO.training)
 
 
 def give_units(monkeypatch: pytest.MonkeyPatch, **units: bool) -> None:
@@ -25,9 +25,9 @@ def give_units(monkeypatch: pytest.MonkeyPatch, **units: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "units", "expected"),
     [
-        ("attention", {"amx_bf16": True, "avx512_bf16": True}, "bfloat16"),
-        ("attention", {"amx_bf16": False, "avx512_bf16": True}, "float32"),
-        ("attention", {}, "float32"),
+        ("rnnsearch", {"amx_bf16": True, "avx512_bf16": True}, "bfloat16"),
+        ("rnnsearch", {"amx_bf16": False, "avx512_bf16": True}, "float32"),
+        ("rnnsearch", {}, "float32"),
         # Slower in bfloat16, 11 updates a second for 16, on an Intel with AMX.
         ("encoder-decoder", {"amx_bf16": True, "avx512_bf16": True}, "float32"),
     ],
@@ -42,7 +42,7 @@ def test_bfloat16_is_chosen_by_the_kind_and_the_processor(
     expected: str,
 ) -> None:
     give_units(monkeypatch, **units)
-    run = make_run(tmp_path, AUTO if kind == "encoder-decoder" else ATTENTION)
+    run = make_run(tmp_path, AUTO if kind == "encoder-decoder" else RNNSEARCH)
     caplog.set_level("INFO")
     train_model(run)
     assert f"precision {expected}, seed" in caplog.text
@@ -51,7 +51,7 @@ def test_bfloat16_is_chosen_by_the_kind_and_the_processor(
 
 def test_a_resumed_run_keeps_its_precision(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     give_units(monkeypatch, amx_bf16=True)
-    run = make_run(tmp_path, ATTENTION)
+    run = make_run(tmp_path, RNNSEARCH)
     with pytest.raises(KilledError):
         train_model(run, report=kill_after(1))
     give_units(monkeypatch, amx_bf16=False)

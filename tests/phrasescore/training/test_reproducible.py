@@ -28,9 +28,9 @@ def two_threads() -> Iterator[None]:
 @pytest.mark.parametrize(
     ("preset", "settings"),
     [
-        ("small", []),
+        ("encoder-decoder-small", []),
         ("lstm-small", []),
-        ("attention-small", []),
+        ("rnnsearch-small", []),
         ("grconv-small", ["model.encoder_size=32"]),
         ("cslm-small", []),
         ("cslm-small", ["model.self_normalization=0.1"]),

@@ -8,12 +8,14 @@ import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError
-from phrasescore.features import ColumnSpec
+from phrasescore.features.columns import Column
+from phrasescore.features.language_model import LanguageModel
+from phrasescore.features.named import NamedFeature
 from phrasescore.progress import Progress
 from tests.log import warnings
 from tests.random_tables import make_model
 
-PUNCTUATION = ColumnSpec("feature", "punctuation_mismatch")
+PUNCTUATION = NamedFeature("punctuation_mismatch")
 
 
 def test_it_returns_counts_and_sentences_and_hands_on_progress(
@@ -64,7 +66,7 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     ("columns", "options", "problem"),
     [
         ([], {}, "nothing to add"),
-        ([ColumnSpec("lm", "lm.arpa")], {}, "a language model can only be used with rescore"),
+        ([LanguageModel("lm.arpa")], {}, "a language model can only be used with rescore"),
         (
             [PUNCTUATION],
             {"moses_ini": "x"},
@@ -74,7 +76,7 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(
-    tiny_table: Path, columns: list[ColumnSpec], options: dict, problem: str
+    tiny_table: Path, columns: list[Column], options: dict, problem: str
 ) -> None:
     with pytest.raises(ArgumentError, match=problem):
         phrasescore.annotate(tiny_table, columns, "-", **options)
@@ -83,8 +85,8 @@ def test_arguments_that_do_not_go_together_are_refused(
 def test_a_column_without_a_network_does_not_import_torch(tmp_path: Path, tiny_table: Path) -> None:
     code = (
         "import sys, phrasescore\n"
-        "from phrasescore.features import ColumnSpec\n"
-        "column = ColumnSpec('feature', 'number_mismatch')\n"
+        "from phrasescore import NamedFeature\n"
+        "column = NamedFeature('number_mismatch')\n"
         "phrasescore.annotate(sys.argv[1], [column], sys.argv[2])\n"
         "print('torch' in sys.modules)\n"
     )

@@ -30,7 +30,7 @@ def test_the_summary_has_the_figures_of_a_run(
     folder: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[Progress] = []
-    (folder / "weights").write_text("LM0= 0.5\nRNN0= 1\n")
+    (folder / "weights").write_text("LM0= 0.5\nEncoderDecoder0= 1\n")
     done = phrasescore.decode(
         *(folder / "source", "moses.ini", folder / "out"),
         weights="weights",
@@ -39,7 +39,7 @@ def test_the_summary_has_the_figures_of_a_run(
     )
     assert (folder / "out").read_text() == "the house\n\nxyz\nhome\n"
     assert (done.sentences, done.untranslated, done.requests) == (4, 0, 0)
-    assert warnings(caplog) == ["moses.ini has no features for these weights: RNN0"]
+    assert warnings(caplog) == ["moses.ini has no features for these weights: EncoderDecoder0"]
     assert (seen[-1].task, seen[-1].done, seen[-1].finished) == ("decode", 4, True)
 
 

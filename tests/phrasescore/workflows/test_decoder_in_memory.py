@@ -27,8 +27,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, text in (texts | {"weights": WEIGHTS, "own": OWN}).items():
         (tmp_path / name).write_text(text)
     RandomCslm(["the", "house", "home"], order=3, path=tmp_path / "cslm")
-    network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
-    save_checkpoint(tmp_path / "attention", network.checkpoint)
+    network = RandomNetwork("rnnsearch", ["la", "maison"], ["the", "house", "home"])
+    save_checkpoint(tmp_path / "rnnsearch", network.checkpoint)
 
 
 @pytest.mark.parametrize("weights", [None, "own"])
@@ -88,7 +88,7 @@ def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
     search = phrasescore.SearchSettings(
         features=["cslm"], models=["cslm"], stack_size=30, processes=1
     )
-    columns: list[Any] = ["attention", phrasescore.ColumnSpec("feature", "unknown_words")]
+    columns: list[Any] = ["rnnsearch", phrasescore.NamedFeature("unknown_words")]
     one = phrasescore.Compute(device="cpu", threads=1)
     request: Any = ("lists", 9, True)
     phrasescore.decode(
@@ -102,7 +102,7 @@ def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
     )
     found = list(decoder.translate(SENTENCES, nbest=9))
     assert [each.text for each in found] == expected
-    assert repr(decoder).endswith(" LM0, CSLM0, attention, unknown_words")
+    assert repr(decoder).endswith(" LM0, CSLM0, rnnsearch, unknown_words")
     # The same in memory, step by step.
     lists = phrasescore.read_lists("lists")
     lists = phrasescore.rescore_lists(lists, SENTENCES, columns, compute=one)
@@ -119,16 +119,16 @@ def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
         (lambda d: d.translate(["la|N"]), DataError, "the text:1: expected words without factors"),
         (lambda _: [phrasescore.Decoder("nothing.ini")], DataError, "nothing.ini: cannot open"),
         (
-            lambda _: [phrasescore.Decoder("moses.ini", columns=["attention"])],
-            *(ConfigError, "moses.ini: weights: no weight for Attention0"),
+            lambda _: [phrasescore.Decoder("moses.ini", columns=["rnnsearch"])],
+            *(ConfigError, "moses.ini: weights: no weight for RNNsearch0"),
         ),
         (
             lambda _: [phrasescore.Decoder("moses.ini", weights={"LM0": (1.0, 2.0)})],
             *(ConfigError, "moses.ini: weights: expected 1 weights for LM0, found 2"),
         ),
         (
-            lambda _: [phrasescore.Decoder("moses.ini", columns="attention")],
-            *(ArgumentError, "columns: expected a sequence, got the string 'attention'"),
+            lambda _: [phrasescore.Decoder("moses.ini", columns="rnnsearch")],
+            *(ArgumentError, "columns: expected a sequence, got the string 'rnnsearch'"),
         ),
     ],
 )

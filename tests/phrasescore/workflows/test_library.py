@@ -51,7 +51,7 @@ REFUSED: dict[str, dict[str, object]] = {
     | {"seed": -1},
     "perplexity": {"texts": "text"},
     "rerank": {"average": "LM0", "num_sentences": 0},
-    "rescore": {"columns": "model", "names": "RNN0", "cache_size": 0},
+    "rescore": {"columns": "model", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "beam": 0},
     "select": {"share": 2.0, "lines": 0},

@@ -28,7 +28,7 @@ ONE = phrasescore.Compute(device="cpu", threads=1)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     sides = ["la", "maison", "rue"], ["the", "house", "street"]
-    save_checkpoint("attention", RandomNetwork("attention", *sides, seed=3).checkpoint)
+    save_checkpoint("rnnsearch", RandomNetwork("rnnsearch", *sides, seed=3).checkpoint)
     RandomJoint(*sides, path=tmp_path / "joint")
     (tmp_path / "lists").write_text(LINES)
     (tmp_path / "source").write_text("".join(f"{text}\n" for text in SOURCES))
@@ -43,9 +43,9 @@ def test_lists_are_read_as_hypotheses_by_sentence() -> None:
     assert third == [Hypothesis((), {"LM0": (0.0,), "TM0": (0.0, 0.0)}, 0.0)]
 
 
-@pytest.mark.parametrize("model", ["attention", "joint"])
+@pytest.mark.parametrize("model", ["rnnsearch", "joint"])
 def test_features_are_added_as_in_files(model: str) -> None:
-    columns: list[Any] = [model, phrasescore.ColumnSpec("feature", "target_length")]
+    columns: list[Any] = [model, phrasescore.NamedFeature("target_length")]
     phrasescore.rescore("lists", "source", columns, "rescored", compute=ONE)
     lists = phrasescore.read_lists("lists")
     found = phrasescore.rescore_lists(lists, SOURCES, columns, compute=ONE)
@@ -61,13 +61,13 @@ def test_features_are_added_as_in_files(model: str) -> None:
 
 def test_sentences_are_hypotheses_and_get_the_model_s_scores() -> None:
     texts: Any = [["the house", ("house", "the")], ["street"], [""]]
-    found = phrasescore.rescore_lists(texts, SOURCES, ["attention"], compute=ONE)
-    model = phrasescore.load_model("attention", compute=ONE)
+    found = phrasescore.rescore_lists(texts, SOURCES, ["rnnsearch"], compute=ONE)
+    model = phrasescore.load_model("rnnsearch", compute=ONE)
     scores = model.score(["la maison"] * 2, ["the house", "house the"])
-    values = [each.features["Attention0"][0] for each in found[0]]
+    values = [each.features["RNNsearch0"][0] for each in found[0]]
     assert values == pytest.approx(scores.tolist(), rel=1e-6)
     assert [each.words for each in found[0]] == [("the", "house"), ("house", "the")]
-    assert phrasescore.rescore_lists([], [], ["attention"], compute=ONE) == []
+    assert phrasescore.rescore_lists([], [], ["rnnsearch"], compute=ONE) == []
 
 
 @pytest.mark.parametrize(
@@ -79,10 +79,9 @@ def test_sentences_are_hypotheses_and_get_the_model_s_scores() -> None:
     ],
 )
 def test_hypotheses_are_reordered_as_in_files(weights: Any, settings: dict[str, Any]) -> None:
-    in_file = phrasescore.Reranking(as_lists=True, **settings)
-    phrasescore.rerank("lists", "ranked", weights=weights, settings=in_file)
-    lists = phrasescore.read_lists("lists")
     ranking = phrasescore.Reranking(**settings)
+    phrasescore.rerank("lists", "best", lists="ranked", weights=weights, settings=ranking)
+    lists = phrasescore.read_lists("lists")
     found = phrasescore.rerank_lists(lists, weights=weights, settings=ranking)
     assert found == phrasescore.read_lists("ranked") != lists
     assert phrasescore.rerank_lists([], weights=weights, settings=ranking) == []
@@ -108,16 +107,16 @@ def test_hypotheses_are_reordered_as_in_files(weights: Any, settings: dict[str, 
 )
 def test_wrong_lists_are_named(lists: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^{message}"):
-        phrasescore.rescore_lists(lists, SOURCES, ["attention"], compute=ONE)
+        phrasescore.rescore_lists(lists, SOURCES, ["rnnsearch"], compute=ONE)
 
 
 def test_what_makes_no_sense_in_memory_is_refused() -> None:
     lists = phrasescore.read_lists("lists")
-    scores = phrasescore.ColumnSpec("scores", "numbers", name="N0")
+    scores = phrasescore.GivenScores("numbers", name="N0")
     with pytest.raises(ArgumentError, match="columns of the kind scores are only for files"):
         phrasescore.rescore_lists(lists, SOURCES, [scores])
     with pytest.raises(ArgumentError, match="expected either --weights or --average"):
         phrasescore.rerank_lists(lists)
-    as_lists = phrasescore.Reranking(average=["LM0"], as_lists=True)
-    with pytest.raises(ArgumentError, match="--nbest: has no effect here"):
-        phrasescore.rerank_lists(lists, settings=as_lists)
+    missing = phrasescore.Reranking(average=["LM0"], allow_missing=True)
+    with pytest.raises(ArgumentError, match="--allow-missing: has no effect here"):
+        phrasescore.rerank_lists(lists, settings=missing)

@@ -10,12 +10,12 @@ import pytest
 import phrasescore
 from moses_integration.nbest_lines import format_value
 from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.features.request import ScoringRequest
 from phrasescore.models.checkpoint import CurvePoint, save_checkpoint
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from tests import reference_attention, reference_grconv, reference_lstm
+from tests import reference_grconv, reference_lstm, reference_rnnsearch
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 from tests.reference_cslm import word_log_probs
@@ -50,7 +50,7 @@ def test_pairs_and_lists_have_the_reference_s_scores_in_their_order(
 @pytest.mark.parametrize(
     ("kind", "log_prob"),
     [
-        ("attention", reference_attention.log_prob),
+        ("rnnsearch", reference_rnnsearch.log_prob),
         ("grconv", reference_grconv.log_prob),
         ("lstm", reference_lstm.log_prob),
     ],
@@ -79,13 +79,13 @@ def test_a_right_to_left_network_gives_a_sentence_what_the_reference_gives_it_tu
 def test_strings_and_lists_score_as_tuples_of_words_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loaded, usual = [], FeatureLoader.load
+    loaded, usual = [], ScoringRequest.load
 
-    def load(loader: FeatureLoader) -> Any:
+    def load(loader: ScoringRequest) -> Any:
         loaded.append(loader)
         return usual(loader)
 
-    monkeypatch.setattr(FeatureLoader, "load", load)
+    monkeypatch.setattr(ScoringRequest, "load", load)
     random = RandomModel(tmp_path / "model", ["la", "maison"], ["the", "house"])
     model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
     expected = random.log_prob(("la", "maison"), ("the", "house"))
@@ -101,12 +101,12 @@ def test_strings_and_lists_score_as_tuples_of_words_do(
     assert len(loaded) == 1  # whatever is scored
 
 
-@pytest.mark.parametrize("kind", ["encoder-decoder", "attention"])
+@pytest.mark.parametrize("kind", ["encoder-decoder", "rnnsearch"])
 def test_a_model_warns_once_of_words_that_it_does_not_know(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
 ) -> None:
     words = ["la", "maison"], ["the", "house"]
-    if kind == "attention":
+    if kind == "rnnsearch":
         save_checkpoint(tmp_path / "model", RandomNetwork(kind, *words).checkpoint)
     else:
         RandomModel(tmp_path / "model", *words)
@@ -135,7 +135,7 @@ TARGETS = ["the house", "rare", "", "house street"]
 
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("right_to_left", [False, True])
-@pytest.mark.parametrize("kind", ["attention", "lstm"])
+@pytest.mark.parametrize("kind", ["rnnsearch", "lstm"])
 def test_scores_and_word_scores_equal_the_command_s(
     tmp_path: Path, kind: str, reverse: bool, right_to_left: bool
 ) -> None:
@@ -163,7 +163,7 @@ def test_scores_and_word_scores_equal_the_command_s(
 
 @pytest.mark.parametrize("reverse", [False, True])
 def test_translations_equal_the_command_s(tmp_path: Path, reverse: bool) -> None:
-    model = _load(tmp_path / "model", "attention", reverse=reverse)
+    model = _load(tmp_path / "model", "rnnsearch", reverse=reverse)
     texts = TARGETS if reverse else SOURCES
     (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts))
     settings = phrasescore.Generating(beam=3, copy_unknown=True, max_length=4)
@@ -198,7 +198,7 @@ def test_a_language_model_scores_targets_and_translates_nothing(tmp_path: Path) 
 
 def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
     sides = Vocabulary(["la", "maison"]), Vocabulary(["the", "house", "street"])
-    checkpoint = RandomNetwork("attention", *sides).checkpoint
+    checkpoint = RandomNetwork("rnnsearch", *sides).checkpoint
     points = (CurvePoint(10, 0.5, 2.0, 9.0), CurvePoint(20, 1.0, 1.5, 7.25))
     record = replace(checkpoint.record, curve=points, best_update=20, stopped_by="updates")
     save_checkpoint(tmp_path / "model", replace(checkpoint, record=record))
@@ -206,7 +206,7 @@ def test_a_model_prints_what_it_is(tmp_path: Path) -> None:
     lines = repr(model).splitlines()
     assert lines[0] == "ScoringModel"
     shown = dict(line.split(None, 1) for line in lines[1:])
-    assert shown["kind"] == "attention, p(target | source) (direction target-given-source)"
+    assert shown["kind"] == "rnnsearch, p(target | source) (direction target-given-source)"
     assert shown["sizes"].startswith("hidden_size=7, ")
     assert "shortlist of 2 words" in shown["reads"]
     assert "shortlist of 3 words" in shown["predicts"]

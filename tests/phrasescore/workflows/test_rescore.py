@@ -1,4 +1,4 @@
-"""``phrasescore.rescore`` and `ListScorer` from Python; the command's tests have the rest."""
+"""``phrasescore.rescore`` and `Scoring` from Python; the command's tests have the rest."""
 
 from pathlib import Path
 
@@ -6,10 +6,11 @@ import pytest
 
 import phrasescore
 from phrasescore.errors import ArgumentError
+from phrasescore.features.columns import Column
 from phrasescore.progress import Progress
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.workflows.rescore import rescore_file
-from phrasescore.workflows.scoring.list_scorer import ListScorer
+from phrasescore.workflows.scoring.scoring import Scoring
 from tests.doubles import RandomModel
 from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
@@ -25,12 +26,16 @@ def test_the_summary_has_counts_and_notes(
 ) -> None:
     lists = Lists(tmp_path)
     Path(lists.source).write_text("unheard of words\n" * len(lists.sources))
-    columns: list[str | phrasescore.ColumnSpec] = [str(model.path)]
-    columns.append(phrasescore.ColumnSpec("feature", "target_length"))
+    columns: list[str | Column] = [str(model.path)]
+    columns.append(phrasescore.NamedFeature("target_length"))
     seen: list[Progress] = []
     source, output = Path(lists.source), tmp_path / "out"
     done = phrasescore.rescore(lists.path, source, columns, output, progress=seen.append)
-    assert (done.features, done.hypotheses, done.lists) == (("RNN0", "TargetLength0"), 180, 6)
+    assert (done.features, done.hypotheses, done.lists) == (
+        ("EncoderDecoder0", "TargetLength0"),
+        180,
+        6,
+    )
     distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
     assert done.networks is not None
     assert (done.distinct, done.networks.cached) == (distinct, None)
@@ -48,7 +53,7 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
     for folder in folders:
         folder.mkdir()
     files = [Lists(folder, seed=seed) for seed, folder in enumerate(folders)]
-    with ListScorer([str(model.path)], Rescoring(cache=tmp_path / "cache")) as rescorer:
+    with Scoring.of([str(model.path)], Rescoring(cache=tmp_path / "cache")) as rescorer:
         for again in (False, True):
             for lists in files:
                 done = rescore_file(rescorer, lists.path, lists.source, str(tmp_path / "many"))

@@ -17,19 +17,20 @@ import phrasescore
 from moses_integration.phrase_table import TableBlock
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
-from phrasescore.features import BLOCK_SIZE, BlockScores, ColumnSpec
+from phrasescore.features.feature import BLOCK_SIZE, BlockScores
+from phrasescore.features.lexicon import Lexicon
+from phrasescore.features.named import NamedFeature
 from phrasescore.features.neural import NeuralScore
+from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.workflows import annotate as annotate_module
-from phrasescore.workflows.scoring import scorer
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import Item, Scoring
+from phrasescore.workflows.scoring import scoring
 from tests.random_tables import make_model, make_table
 
 BLOCK = 64
 LINES = 1000
-UNKNOWN = ColumnSpec("feature", "unknown_words")
+UNKNOWN = NamedFeature("unknown_words")
 
 
 @pytest.fixture(autouse=True)
@@ -58,16 +59,16 @@ def whole(tmp_path: Path, model: str, table: Path) -> tuple[bytes, tuple[str, ..
 
 
 @dataclass(frozen=True)
-class DyingScoring(Scoring):
+class DyingScoring(ScoringWork):
     """Ends the worker, once, in the middle of the table."""
 
     marker: str = ""
 
-    def load(self) -> Callable[[Item], list[BlockScores]]:
+    def load(self) -> Callable[[ScoringItem], list[BlockScores]]:
         compute = super().load()
         blocks = 0
 
-        def score(item: Item) -> list[BlockScores]:
+        def score(item: ScoringItem) -> list[BlockScores]:
             nonlocal blocks
             blocks += 1
             if blocks == 3 and not os.path.exists(self.marker):
@@ -106,7 +107,7 @@ def test_a_worker_that_dies_changes_no_byte(
         pytest.skip("Ray is not installed")
     marker = str(tmp_path / "died")
     dying = functools.partial(DyingScoring, marker=marker)
-    monkeypatch.setattr(scorer, "Scoring", dying)
+    monkeypatch.setattr(scoring, "ScoringWork", dying)
     engine = Compute(engine=name, workers=2)
     done = phrasescore.annotate(table, [model, UNKNOWN], tmp_path / "out", compute=engine)
     assert os.path.exists(marker)
@@ -149,9 +150,10 @@ def test_a_run_is_gone_on_with_on_another_engine(
 
 def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "lex").write_text("the la 0.5\n")
-    column = ColumnSpec("lexicon", str(tmp_path / "lex"))
-    loader = FeatureLoader((column,), of_phrases=True)
-    begun = Scoring(loader, tuple(each.fingerprints for each in loader.load()), None).in_folders()
+    column = Lexicon(str(tmp_path / "lex"))
+    loader = ScoringRequest((column,), of_phrases=True)
+    rows = tuple(each.feature.rows for each in loader.load())
+    begun = ScoringWork(loader, rows, None).in_folders()
     begun.load()
     (tmp_path / "lex").write_text("the la 0.6\n")
     with pytest.raises(

@@ -12,11 +12,12 @@ import pytest
 import phrasescore
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.features import BLOCK_SIZE, ColumnSpec
+from phrasescore.features.feature import BLOCK_SIZE
+from phrasescore.features.named import NamedFeature
+from phrasescore.features.request import ScoringRequest
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.columns import FeatureLoader
-from phrasescore.workflows.scoring.scorer import Scorer
+from phrasescore.workflows.scoring.scoring import Scoring
 from tests.command_line import run, succeeded
 from tests.log import warnings
 from tests.random_tables import make_model, make_table
@@ -24,7 +25,7 @@ from tests.random_tables import make_model, make_table
 CHUNK = 100
 LINES = 9 * CHUNK + 7
 TEXT = "la maison ! la rue x\nrare l' hôpital la maison\n"
-COLUMNS = [ColumnSpec("feature", "punctuation_mismatch")]
+COLUMNS = [NamedFeature("punctuation_mismatch")]
 
 
 @pytest.fixture(autouse=True)
@@ -150,10 +151,10 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
             wanted = np.full(block.num_lines, read == 1)
             yield block._replace(before=(read - 1) * block.num_lines, wanted=wanted)
 
-    with Scorer(
-        FeatureLoader(tuple(COLUMNS), of_phrases=True), Compute(engine="here", workers=2)
+    with Scoring(
+        ScoringRequest(tuple(COLUMNS), of_phrases=True), Compute(engine="here", workers=2)
     ) as scorer:
-        stream = scorer.score(endless())
+        stream = scorer.score_lines(endless())
         first, scores = next(stream)
         assert first.before == 0
         assert len(scores.values[0]) > 0

@@ -94,7 +94,7 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     ("kind", "inputs", "arguments", "problem"),
     [
         ("lsmt", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'lstm'?"),
-        ("RNNsearch", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'attention'?"),
+        ("RNNsearch", ["a", "b"], {}, "KIND: unknown kind of network; did you mean 'rnnsearch'?"),
         ("encoder-decoder", [], {}, "expected a phrase table or two files"),
         ("cslm", ["a", "b"], {}, "cslm is trained on one text, got 2 files"),
         ("cslm", "a", {"reverse": True}, "cslm reads no source"),

@@ -14,11 +14,11 @@ import torch
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.models.layers import PairNetwork
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.progress import Progress
 from phrasescore.records import HypothesisList
 from phrasescore.report.model_summary import model_report
@@ -40,7 +40,7 @@ CPU = Compute(device="cpu", threads=1)
 
 WORDS = sorted(COUNTS)
 SIZES = {
-    "attention": ("hidden_size=6", "embedding_size=5", "maxout_size=4", "alignment_size=4"),
+    "rnnsearch": ("hidden_size=6", "embedding_size=5", "maxout_size=4", "alignment_size=4"),
     "cslm": ("order=3", "hidden_size=6", "embedding_size=5", "upper_size=4"),
     "encoder-decoder": ("hidden_size=6", "embedding_size=5", "maxout_size=4"),
     "grconv": ("hidden_size=6", "encoder_size=6", "embedding_size=5", "maxout_size=4"),
@@ -105,7 +105,7 @@ def test_every_kind_learns_from_characters(
 
 
 @pytest.mark.parametrize(
-    ("kind", "network"), [("attention", AttentionNetwork), ("cslm", CslmNetwork)]
+    ("kind", "network"), [("rnnsearch", RnnsearchNetwork), ("cslm", CslmNetwork)]
 )
 def test_updates_have_other_pieces_and_validation_has_the_usual_ones(
     kind: str,
@@ -184,7 +184,7 @@ def test_a_resumed_run_ends_with_the_same_model(
     texts: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, dropout: float
 ) -> None:
     changes = [f"training.subword_dropout={dropout}"]
-    train("attention", texts, tmp_path / "whole", more=changes)
+    train("rnnsearch", texts, tmp_path / "whole", more=changes)
 
     def stop(now: Progress) -> None:
         if now.task == "train" and now.skipped + now.done == 7:
@@ -192,8 +192,8 @@ def test_a_resumed_run_ends_with_the_same_model(
 
     monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
     with pytest.raises(phrasescore.StoppedError, match="stopped after update 7"):
-        train("attention", texts, tmp_path / "model", more=changes, progress=stop)
-    train("attention", texts, tmp_path / "model", resume=True, subwords=None)
+        train("rnnsearch", texts, tmp_path / "model", more=changes, progress=stop)
+    train("rnnsearch", texts, tmp_path / "model", resume=True, subwords=None)
     for name in ("model.safetensors", "source.spm", "target.spm", "target.vocab"):
         assert (tmp_path / "model" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     assert load_checkpoint(tmp_path / "model").fingerprint == (
@@ -239,14 +239,14 @@ def trained_models(
 ) -> dict[str, Path]:
     folder = tmp_path_factory.mktemp("models")
     torch.set_num_threads(1)
-    for kind in ("attention", "cslm"):
+    for kind in ("rnnsearch", "cslm"):
         train(kind, texts, folder / kind, updates=40)
-    train("attention", texts, folder / "other", subwords=60, updates=2)
-    train("attention", texts, folder / "backwards", right_to_left=True, updates=40)
+    train("rnnsearch", texts, folder / "other", subwords=60, updates=2)
+    train("rnnsearch", texts, folder / "backwards", right_to_left=True, updates=40)
     return {path.name: path for path in folder.iterdir() if path.is_dir()}
 
 
-@pytest.mark.parametrize("name", ["attention", "backwards"])
+@pytest.mark.parametrize("name", ["rnnsearch", "backwards"])
 def test_generate_writes_words_with_the_scores_of_rescore(
     name: str, models: dict[str, Path], tmp_path: Path
 ) -> None:
@@ -280,14 +280,14 @@ def test_samples_are_words_with_the_scores_of_rescore(
 ) -> None:
     (tmp_path / "source").write_text("la maison\n")
     phrasescore.generate(
-        *(tmp_path / "source", models["attention"], tmp_path / "out"),
+        *(tmp_path / "source", models["rnnsearch"], tmp_path / "out"),
         settings=Generating(sample=30),
         compute=CPU,
     )
     rows = [line.split(" ||| ") for line in (tmp_path / "out").read_text().splitlines()]
     words = [tuple(row[1].split()) for row in rows]
     assert len(rows) > 2
-    scores = SentenceScores([load_checkpoint(models["attention"])], torch.device("cpu"))
+    scores = SentenceScores([load_checkpoint(models["rnnsearch"])], torch.device("cpu"))
     (found,) = scores.values([HypothesisList(("la", "maison"), words)])
     assert [float(row[2]) for row in rows] == pytest.approx(found.columns[0].tolist(), abs=1e-3)
 
@@ -295,12 +295,12 @@ def test_samples_are_words_with_the_scores_of_rescore(
 def test_what_makes_no_sense_with_subwords_is_refused(
     models: dict[str, Path], texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    source, attention, out = texts[0], models["attention"], tmp_path / "out"
+    source, rnnsearch, out = texts[0], models["rnnsearch"], tmp_path / "out"
     with pytest.raises(ModelError, match="predict words, but this one predicts subwords"):
         phrasescore.export(models["cslm"], out)
-    with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
+    with pytest.raises(PhrasescoreError, match="needs an rnnsearch model of whole words"):
         phrasescore.generate(
-            *(source, attention, out),
+            *(source, rnnsearch, out),
             settings=Generating(copy_unknown=True),
             compute=Compute(threads=1),
         )
@@ -308,7 +308,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
         ModelError, match="needs models with the same subwords; rescore accepts any"
     ):
         phrasescore.generate(
-            *(source, attention, out),
+            *(source, rnnsearch, out),
             settings=Generating(ensemble=[models["other"]]),
             compute=Compute(threads=1),
         )
@@ -317,7 +317,7 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     with pytest.raises(ArgumentError, match="--subwords: joint predicts aligned words"):
         phrasescore.train("joint", texts, out, alignments=links, settings=NewNetwork(subwords=40))
     with pytest.raises(ArgumentError, match="--source-vocabulary: joint predicts aligned words"):
-        vocabulary = attention / "source.vocab"
+        vocabulary = rnnsearch / "source.vocab"
         phrasescore.train(
             "joint",
             texts,
@@ -352,7 +352,7 @@ def test_a_changed_missing_or_foreign_model_of_sentencepiece_is_refused(
     name: str, models: dict[str, Path], tmp_path: Path
 ) -> None:
     folder = tmp_path / "model"
-    shutil.copytree(models["attention"], folder)
+    shutil.copytree(models["rnnsearch"], folder)
     shutil.copy(models["other"] / name, folder / name)
     with pytest.raises(ModelError, match=f"{name}: the sentencepiece model changed: expected"):
         load_checkpoint(folder)
@@ -376,7 +376,7 @@ def test_a_model_of_words_is_not_given_pieces(texts: tuple[Path, Path], tmp_path
 
 
 def test_attention_is_per_word(models: dict[str, Path]) -> None:
-    for name in ("attention", "backwards"):
+    for name in ("rnnsearch", "backwards"):
         model = load_checkpoint(models[name])
         read, predicted = ("les", "maisonettes", "xyz"), ("la", "rustig")
         rows = attention_weights(model, read, predicted)
@@ -392,9 +392,9 @@ def test_a_network_of_pieces_learns_from_lists(
         for number, target in enumerate(lines[1]):
             for text in (target, f"{target} maisonette", "la rues"):
                 file.write(f"{number} ||| {text} ||| LM0= -{len(text)} ||| -{len(text)}\n")
-    (tmp_path / "weights").write_text("LM0= 0.5\nAttention0= 0.5\n")
+    (tmp_path / "weights").write_text("LM0= 0.5\nRNNsearch0= 0.5\n")
     done = fine_tune(
-        model=models["attention"],
+        model=models["rnnsearch"],
         output=tmp_path / "tuned",
         lists=[tmp_path / "nbest"],
         source=texts[0],
@@ -404,7 +404,7 @@ def test_a_network_of_pieces_learns_from_lists(
         compute=CPU,
     )
     assert done.updates == 3
-    tuned, before = (load_checkpoint(path) for path in (tmp_path / "tuned", models["attention"]))
+    tuned, before = (load_checkpoint(path) for path in (tmp_path / "tuned", models["rnnsearch"]))
     assert tuned.target_vocabulary == before.target_vocabulary
     assert tuned.fingerprint != before.fingerprint
 
@@ -420,7 +420,7 @@ def test_too_few_pieces_for_the_characters_leave_no_run(
 def test_a_vocabulary_with_a_damaged_model_beside_it_is_refused(
     models: dict[str, Path], texts: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    shutil.copy(models["attention"] / "target.vocab", tmp_path)
+    shutil.copy(models["rnnsearch"] / "target.vocab", tmp_path)
     (tmp_path / "target.spm").write_bytes(b"nonsense")
     with pytest.raises(DataError, match=r"target.spm: expected a sentencepiece model"):
         train("lstm", texts, tmp_path / "model", target_vocabulary=tmp_path / "target.vocab")

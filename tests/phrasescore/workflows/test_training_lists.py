@@ -101,7 +101,7 @@ def test_a_feature_is_a_name_or_one_of_several_values() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["RNN0", "TM0", "TM0_2", "TM0_x", "_", "LM0_1", "TM0_" + "1" * 5000]
+    "name", ["EncoderDecoder0", "TM0", "TM0_2", "TM0_x", "_", "LM0_1", "TM0_" + "1" * 5000]
 )
 def test_a_network_without_one_weight_is_refused(name: str) -> None:
     problem = f"W: expected one weight for {name}: name the network's feature with --feature"
@@ -125,7 +125,10 @@ def test_features_without_weights_are_named(
 @pytest.mark.parametrize(
     ("changed", "problem"),
     [
-        ({"RNN0": (1.0,)}, "nbest:1: expected the features RNN0, which have weights in W, found"),
+        (
+            {"EncoderDecoder0": (1.0,)},
+            "nbest:1: expected the features EncoderDecoder0, which have weights in W, found",
+        ),
         ({"LM0": (1.0, 1.0)}, "nbest:1: LM0 has 1 values, and 2 weights in W"),
         ({"source": ["a b", ""]}, "source:2: the text ends with this line, but"),
         ({"references": ["A B"]}, "references:1: the text ends with this line, but"),

@@ -46,7 +46,7 @@ def tune(*options: str, decoder: str = "embedded", config: bool = True) -> Resul
 def test_it_finds_what_the_loop_with_the_command_finds(embedded: Path) -> None:
     result = succeeded(tune("--translations", "dev.out", "--iterations", "2"))
     assert max(rounds(result)) > rounds(result)[0]
-    places = "--weights {weights} --nbest {nbest} {size} --distinct --processes 1"
+    places = "--weights {weights} --nbest {nbest} --nbest-size {size} --distinct --processes 1"
     command = f"{sys.executable} -m phrasescore decode - --config moses.ini {places}"
     options = ["--working-dir", "other", "-o", "other.out", "--iterations", "2"]
     other = succeeded(tune(*options, decoder=command))
@@ -113,8 +113,8 @@ def test_tables_and_networks_are_loaded_once(
     assert len(read) == 1
     assert sorted(loaded) == sorted(["cslm", str(model.path)])
     both = load_weights("out")
-    assert {"CSLM0", "RNN0"} <= both.lists.keys()
-    assert both.lists.keys() - both.search.keys() == {"RNN0"}
+    assert {"CSLM0", "EncoderDecoder0"} <= both.lists.keys()
+    assert both.lists.keys() - both.search.keys() == {"EncoderDecoder0"}
 
 
 @pytest.mark.slow
@@ -221,7 +221,7 @@ def test_a_run_is_not_resumed_with_other_search_weights(embedded: Path) -> None:
         ((), False, "--decoder embedded requires --moses-ini"),
         (("--decoder-flags", "--stak 3"), True, "No such option '--stak'"),
         (
-            ("--decoder-flags", "--nbest x 3"),
+            ("--decoder-flags", "--nbest x --nbest-size 3"),
             True,
             "--decoder-flags: the tuning loop sets --nbest itself",
         ),

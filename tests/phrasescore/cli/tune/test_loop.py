@@ -5,11 +5,13 @@ import re
 import shlex
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from moses_integration.moses_ini import load_weights
+from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from tests.command_line import (
     check_refusal,
@@ -141,11 +143,11 @@ def test_scores_of_a_network_join_each_round(
     )
     assert len(rounds(result)) == 2
     assert loaded == [str(model.path)]
-    assert "RNN0" in load_weights("out").lists
-    assert "RNN0" not in load_weights("out").search
+    assert "EncoderDecoder0" in load_weights("out").lists
+    assert "EncoderDecoder0" not in load_weights("out").search
     assert load_weights("out").search.keys() == folder.state()["rounds"][1]["weights"][0].keys()
-    assert "RNN0" not in (folder.path / "work" / "moses.ini").read_text()
-    assert "RNN0= " not in (folder.path / "work" / "run2.weights").read_text()
+    assert "EncoderDecoder0" not in (folder.path / "work" / "moses.ini").read_text()
+    assert "EncoderDecoder0= " not in (folder.path / "work" / "run2.weights").read_text()
     assert (folder.path / "work" / "scores.cache").exists()
 
 
@@ -170,34 +172,34 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
         "for line in sys.stdin: print(line.count('w1'), flush=True)\n"
     )
     command = shlex.join([sys.executable, "program.py"])
-    options = ["--rescore-ctranslate2", "seq2seq", "--rescore-scores-command", command]
-    result = succeeded(folder.run(*options, "--iterations", "2", "--target-language", "fr"))
+    model = CTranslate2Model("seq2seq", target_language="fr")
+    options = ["--rescore-command", command, "--iterations", "2"]
+    result = succeeded(folder.run(*model.options("rescore-"), *options))
     assert {"CT20", "Program0"} <= load_weights("out").lists.keys()
     assert starts.read_text() == "x"  # in both rounds
-    wanted = ["--ctranslate2", "seq2seq", "--scores-command", command, "--target-language", "fr"]
+    wanted = [*model.options(), "--command", command]
     assert f" TEST {shlex.join(wanted)} -o test.rescored" in suggested_commands(result)[0]
     with gzip.open("work/run2.rescored.gz", "rt") as stream:
         for line in stream:
             words, features = line.split(" ||| ")[1:3]
             assert f"Program0= {words.count('w1')}" in features
     # The printed command adds the same values to the decoder's lists.
-    arguments = ["work/run2.nbest", "--source", "source", "--ctranslate2", "seq2seq"]
-    arguments += ["--scores-command", command, "--target-language", "fr", "-o", "again.gz"]
-    succeeded(run("rescore", *arguments))
+    succeeded(run("rescore", "work/run2.nbest", "--source", "source", *wanted, "-o", "again.gz"))
     texts = [
         gzip.decompress(Path(name).read_bytes()) for name in ("again.gz", "work/run2.rescored.gz")
     ]
     assert texts[0] == texts[1]
     # Another program, other settings of a model, and another model are other runs.
-    again = [*options, "--iterations", "2", "--target-language", "fr", "--resume"]
+    again = [*model.options("rescore-"), *options, "--resume"]
     assert succeeded(folder.run(*again))
-    assert folder.run(*again, "--detruecase").exit_code == 1
+    other = replace(model, detruecase=True).options("rescore-")
+    assert folder.run(*other, *options, "--resume").exit_code == 1
     with (tmp_path / "program.py").open("a") as stream:
         stream.write("# another version")
     assert "program.py" not in result.stdout
     assert folder.run(*again).exit_code == 1
-    options = ["--rescore-ctranslate2", "gpt", "--prompt", "{source}:", "--working-dir", "other"]
-    succeeded(folder.run(*options, "--iterations", "2"))
+    options = CTranslate2Model("gpt", prompt="{source}:").options("rescore-")
+    succeeded(folder.run(*options, "--working-dir", "other", "--iterations", "2"))
     assert "CT20" in load_weights("out").lists
 
 
@@ -229,7 +231,10 @@ def test_what_a_network_was_tuned_with_gives_the_bleu_that_was_said(folder: Fold
     result = succeeded(folder.run(*rescore, "--device", "cpu", "--translations", "translations"))
     best = rounds(result).index(max(rounds(result))) + 1
     # The commands are those that are named, with the list of the best round.
-    assert "the decoder does not know RNN0, RNN1: there are two sets" in result.stderr
+    assert (
+        "the decoder does not know EncoderDecoder0, EncoderDecoder1: there are two sets"
+        in result.stderr
+    )
     places = {"test.nbest": f"work/run{best}.nbest", "TEST": "source"}
     for command in suggested_commands(result):
         arguments = [places.get(word, word) for word in shlex.split(command)[1:]]

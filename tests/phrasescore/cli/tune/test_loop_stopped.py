@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
+from phrasescore.features.model import Network
 from phrasescore.records import Weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from phrasescore.workflows.tune import rounds as round_files
@@ -383,10 +384,10 @@ def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder)
 
 def test_a_run_with_other_scores_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
     RandomCslm(["w1", "w2"], self_normalization=0.5, path=folder.path / "cslm")
-    options = ["--rescore", "cslm", "--iterations", "1"]
-    succeeded(folder.run(*options))
+    succeeded(folder.run("--rescore", "cslm", "--iterations", "1"))
+    other = Network("cslm", unnormalized=True).options("rescore-")
     check_refusal(
-        folder.run(*options, "--unnormalized", "--resume"),
+        folder.run(*other, "--iterations", "1", "--resume"),
         "work was started with another value for models (",
     )
 

@@ -30,9 +30,9 @@ def test_every_method_raises_bleu(folder: TuneFolder, method: str) -> None:
     line = tuned_scores(result)
     assert line.startswith("BLEU 66.87 -> ")
     assert float(line.split()[-1]) > 66.87
-    weight = load_weights("out").lists["RNN0"][0]
+    weight = load_weights("out").lists["EncoderDecoder0"][0]
     assert weight > 0
-    assert re.search(rf"^  RNN0 +{weight:.4g}  \(new\)$", result.stderr, re.MULTILINE)
+    assert re.search(rf"^  EncoderDecoder0 +{weight:.4g}  \(new\)$", result.stderr, re.MULTILINE)
 
 
 @pytest.mark.parametrize("method", ["mert", "mira", "xbleu"])
@@ -41,9 +41,10 @@ def test_the_weights_found_choose_what_is_right(folder: TuneFolder, method: str)
     assert tuned_scores(result) == "BLEU 66.87 -> 100.00"
     assert result.stdout == ""
     weights = load_weights("out").lists
-    assert list(weights) == ["LM0", "TM0", "RNN0"]
-    # 4 times RNN0 is more than 1, 2 or 3 times LM0; TM0 is constant and keeps its weights.
-    assert all(4 * weights["RNN0"][0] > times * weights["LM0"][0] for times in (2, 1, 3))
+    assert list(weights) == ["LM0", "TM0", "EncoderDecoder0"]
+    # 4 times EncoderDecoder0 is more than 1, 2 or 3 times LM0; TM0 is constant and keeps its
+    # weights.
+    assert all(4 * weights["EncoderDecoder0"][0] > times * weights["LM0"][0] for times in (2, 1, 3))
     assert weights["TM0"] == (0.5, 0.5)
 
 
@@ -59,9 +60,9 @@ def test_the_same_seed_gives_the_same_bytes(folder: TuneFolder) -> None:
 
 
 def test_the_dev_score_reached_is_the_one_that_evaluate_measures(folder: TuneFolder) -> None:
-    (folder.path / "weights").write_text("LM0= 1\nTM0= 1\nTM0= 1\nRNN0= 0\n")
-    # Only RNN0 can choose otherwise, and it may not.
-    result = folder.run("--fix", "RNN0", "--fix", "LM0", "-o", "out")
+    (folder.path / "weights").write_text("LM0= 1\nTM0= 1\nTM0= 1\nEncoderDecoder0= 0\n")
+    # Only EncoderDecoder0 can choose otherwise, and it may not.
+    result = folder.run("--fix", "EncoderDecoder0", "--fix", "LM0", "-o", "out")
     assert tuned_scores(result) == "BLEU 66.87 -> 66.87"
     run("-q", "rerank", "nbest", "--weights", "out", "-o", "best")
     options = ["--references", "reference", "--metric", "multi-bleu"]
@@ -99,12 +100,14 @@ def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
     assert head == INI.partition("[weight]\n")[0]
     assert lines.startswith("UnknownWordPenalty0= 1\nLM0= ")
     assert load_weights("tuned.ini").lists["LM0"] == pytest.approx(weights["LM0"])
-    assert re.search(r"\n  RNN0 .*\(new\)\n", result.stderr)
-    assert "moses.ini has no features for these weights: RNN0" in result.stderr
+    assert re.search(r"\n  EncoderDecoder0 .*\(new\)\n", result.stderr)
+    assert "moses.ini has no features for these weights: EncoderDecoder0" in result.stderr
 
 
 def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: TuneFolder) -> None:
-    both = "[search]\nLM0= 0.75\nTM0= 0.25\nTM0= -0.5\n[lists]\nLM0= 9\nTM0= 9 9\nRNN0= 9\n"
+    both = (
+        "[search]\nLM0= 0.75\nTM0= 0.25\nTM0= -0.5\n[lists]\nLM0= 9\nTM0= 9 9\nEncoderDecoder0= 9\n"
+    )
     (folder.path / "both").write_text(both)
     arguments = ["--weights", "both", "--moses-ini", "moses.ini", "--moses-ini-out", "merged.ini"]
     result = folder.call(*arguments)
@@ -157,13 +160,13 @@ def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolde
     assert report["start"] == pytest.approx(66.874, abs=1e-3)
     assert report["reached"] == pytest.approx(100)
     rows = {row["name"]: row for row in report["features"]}
-    assert list(rows) == ["LM0_0", "TM0_0", "TM0_1", "RNN0_0"]
+    assert list(rows) == ["LM0_0", "TM0_0", "TM0_1", "EncoderDecoder0_0"]
     weights = load_weights("out").lists
-    assert rows["RNN0_0"]["weight"] == weights["RNN0"][0]
+    assert rows["EncoderDecoder0_0"]["weight"] == weights["EncoderDecoder0"][0]
     assert rows["LM0_0"]["start"] == 1
     assert rows["TM0_0"]["left_out"] == pytest.approx(100)
     assert rows["TM0_0"]["contribution"] == 0
-    assert rows["RNN0_0"]["contribution"] > 0
+    assert rows["EncoderDecoder0_0"]["contribution"] > 0
     assert sum(row["share"] for row in report["features"]) == pytest.approx(1)
     assert folder.run("-o", "out", "--report", "report").exit_code == 0
     text = (folder.path / "report").read_text()
@@ -194,7 +197,7 @@ def test_the_new_weights_are_a_table(folder: TuneFolder) -> None:
     weights = load_weights("out").lists
     lines = result.stderr.partition("phrasescore: new weights:\n")[2].splitlines()[:3]
     rows = [line.split() for line in lines]
-    assert [row[0] for row in rows] == list(weights) == ["LM0", "TM0", "RNN0"]
+    assert [row[0] for row in rows] == list(weights) == ["LM0", "TM0", "EncoderDecoder0"]
     for name, *cells in rows:
         shown = [float(cell) for cell in cells if cell != "(new)"]
         assert shown == pytest.approx(list(weights[name]), rel=1e-3)

@@ -24,19 +24,19 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
 def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
     (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
     succeeded(folder.run("-o", "out"))
-    assert set(load_weights("out").lists) == {"LM0", "TM0", "RNN0", "WT_o"}
+    assert set(load_weights("out").lists) == {"LM0", "TM0", "EncoderDecoder0", "WT_o"}
     (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
     assert "nbest:7: the feature WT_o has '_' in its name" in folder.refusal()
 
 
 def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> None:
-    (folder.path / "weights").write_text(WEIGHTS + "RNN0= 1\n")
-    problem = "expected 1 weights for RNN0, one per value, found 2"
+    (folder.path / "weights").write_text(WEIGHTS + "EncoderDecoder0= 1\n")
+    problem = "expected 1 weights for EncoderDecoder0, one per value, found 2"
     assert folder.refusal() == f"weights: {problem}"
 
 
 def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None:
-    (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nRNN0= 0\n")
+    (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nEncoderDecoder0= 0\n")
     assert folder.refusal() == "weights: expected weights that are not all zero"
 
 
@@ -77,7 +77,7 @@ def test_ctrl_c_writes_the_best_weights_so_far(
     result = folder.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("-> 100.00\nphrasescore: interrupted\n")
-    assert load_weights("out").lists["RNN0"][0] > 0
+    assert load_weights("out").lists["EncoderDecoder0"][0] > 0
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -90,7 +90,7 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     monkeypatch.setattr("phrasescore.workflows.tune.outcome.with_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
     assert result.exit_code == code
-    assert load_weights("out").lists["RNN0"][0] > 0
+    assert load_weights("out").lists["EncoderDecoder0"][0] > 0
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
 
 

@@ -21,19 +21,19 @@ from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import (
-    AttentionConfig,
     EncoderDecoderConfig,
     GrconvConfig,
     LstmConfig,
+    RnnsearchConfig,
     TransformerConfig,
 )
-from tests import reference_attention, reference_lstm, reference_transformer
+from tests import reference_lstm, reference_rnnsearch, reference_transformer
 
 SOURCE_SIZE, TARGET_SIZE = 30, 25
 CPU = torch.device("cpu")
 # No size is a multiple of the 16 numbers of a vector register.
 NETWORKS: dict[str, Any] = {
-    "attention": AttentionConfig(21, 10, 13, 19),
+    "rnnsearch": RnnsearchConfig(21, 10, 13, 19),
     "encoder-decoder": EncoderDecoderConfig(21, 10, 13, 7),
     "grconv": GrconvConfig(23, 21, 10, 13, 7),
     "lstm": LstmConfig(2, 21, 10),
@@ -41,7 +41,7 @@ NETWORKS: dict[str, Any] = {
 }
 # Enough units for vector instructions.
 LARGE: dict[str, Any] = {
-    "attention": AttentionConfig(48, 10, 13, 19),
+    "rnnsearch": RnnsearchConfig(48, 10, 13, 19),
     "encoder-decoder": EncoderDecoderConfig(61, 10, 13, 7),
     "grconv": GrconvConfig(63, 61, 10, 13, 7),
     "lstm": LstmConfig(2, 48, 10),
@@ -116,8 +116,8 @@ def assert_close(first: list[list[np.ndarray]], second: list[list[np.ndarray]]) 
 def reference_words(
     kind: str, network: PairNetwork, parameters: Parameters, source: list[int], target: list[int]
 ) -> list[float]:
-    if kind == "attention":
-        return reference_attention.log_probs(parameters, source, target)
+    if kind == "rnnsearch":
+        return reference_rnnsearch.log_probs(parameters, source, target)
     if kind == "transformer":
         pre_norm = network.config.norm == "pre"
         heads = network.config.heads
@@ -131,7 +131,7 @@ def reference_words(
 @pytest.mark.parametrize(
     ("kind", "config"),
     [
-        ("attention", NETWORKS["attention"]),
+        ("rnnsearch", NETWORKS["rnnsearch"]),
         ("lstm", LstmConfig(1, 21, 10, reverse_source=True)),
         ("lstm", LstmConfig(3, 21, 10, reverse_source=True)),
         ("lstm", LstmConfig(1, 21, 10, reverse_source=False)),
@@ -207,7 +207,7 @@ def test_rounded_products_change_scores_by_little(kind: str) -> None:
     ("kind", "enlarged"),
     [
         (
-            "attention",
+            "rnnsearch",
             [
                 "forward_encoder.input_update.bias",
                 "decoder.input_reset.bias",

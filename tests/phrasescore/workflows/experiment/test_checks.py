@@ -13,8 +13,12 @@ from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, exp
     ("row", "name", "reverse", "problem"),
     [
         ("+LSTM", "lstm", False, "x.toml: [models.lstm] path: old is of the kind encoder-decod"),
-        ("+RNN", "rnn", True, "the direction source-given-target: expected reverse = true"),
-        ("+reverse", "reverse", False, "expected a model that was trained with --reverse"),
+        (
+            "+RNN",
+            "encoder-decoder",
+            True,
+            "the direction source-given-target: expected reverse = true",
+        ),
     ],
 )
 def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
@@ -26,6 +30,13 @@ def test_a_network_that_is_another_than_its_name_says_is_refused_at_once(
     result = experiment("--dry-run")
     assert result.exit_code == 1
     assert problem in result.stderr.replace(f"{folder}/", "")
+
+
+def test_a_network_that_predicts_the_other_side_is_refused_at_once(folder: Path) -> None:
+    RandomModel(folder / "old", ["a"], ["b"])
+    more = "[models.reverse]\nkind = 'encoder-decoder'\nreverse = true\npath = 'old'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '+reverse']\n{CONFIG}{more}")
+    check_refusal(experiment("--dry-run"), "expected a model that was trained with --reverse")
 
 
 @pytest.mark.parametrize(
@@ -40,7 +51,7 @@ def test_a_network_that_predicts_from_the_other_end_is_refused_at_once(
 ) -> None:
     RandomModel(folder / "old", ["a"], ["b"], right_to_left=right_to_left)
     wanted = str(not right_to_left).lower()
-    more = f"[models.rnn]\npath = 'old'\nright_to_left = {wanted}\n"
+    more = f"[models.encoder-decoder]\npath = 'old'\nright_to_left = {wanted}\n"
     (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
     check_refusal(experiment("--dry-run"), problem)
 
@@ -49,7 +60,7 @@ def test_a_network_whose_weights_are_damaged_is_refused_at_once(folder: Path) ->
     RandomModel(folder / "old", ["a"], ["b"])
     weights = folder / "old" / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-4])
-    more = "[models.rnn]\npath = 'old'\n"
+    more = "[models.encoder-decoder]\npath = 'old'\n"
     (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
     check_refusal(experiment("--dry-run"), "model.safetensors")
 
@@ -57,18 +68,19 @@ def test_a_network_whose_weights_are_damaged_is_refused_at_once(folder: Path) ->
 def test_a_model_that_is_still_being_trained_is_named_and_does_not_stop_a_dry_run(
     folder: Path,
 ) -> None:
-    more = "[models.rnn]\npath = 'net'\n"
+    more = "[models.encoder-decoder]\npath = 'net'\n"
     (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{CONFIG}{more}")
     for option in ([], ["--dry-run"]):
         check_refusal(
-            experiment(*option), f"x.toml: [models.rnn] path: there is no model {folder}/net\n"
+            experiment(*option),
+            f"x.toml: [models.encoder-decoder] path: there is no model {folder}/net\n",
         )
     (folder / "net.work").mkdir()
     problem = f"there is no model {folder}/net yet: its training is running, or was stopped, in"
     check_refusal(experiment(), problem)
     shown = experiment("--dry-run")
     assert (shown.exit_code, problem in shown.stderr) == (0, True)
-    assert "annotate rnn: phrasescore annotate" in shown.stdout
+    assert "annotate encoder-decoder: phrasescore annotate" in shown.stdout
 
 
 @pytest.mark.parametrize("name", ["dev.fr", "test.fr"])

@@ -35,12 +35,12 @@ MODELS = """
 stack = 5
 [tuning]
 replicas = 1
-[models.rnn]
+[models.encoder-decoder]
 minutes = 2.5
 seed = 4
 set.training.batch_size = 8
 [models.turned]
-kind = "attention"
+kind = "rnnsearch"
 right_to_left = true
 [models.cslm]
 unnormalized = true
@@ -98,7 +98,7 @@ def test_the_command_of_a_step_calls_a_function_of_the_package(
     assert called["annotate"]["resume"]
     assert called["tune_with_decoder"]["resume"]
     assert called["fine_tune"]["model"] == str(folder / "out" / "models" / "turned")
-    kinds = [column.kind for column in called["tune_with_decoder"]["columns"]]
+    kinds = [column.kind() for column in called["tune_with_decoder"]["columns"]]
     assert sorted(kinds) == ["model"]  # of the last row
     assert called["decode"]["search"].stack_size == 5
     assert called["decode"]["nbest"][1:3] == (100, True)

@@ -132,14 +132,23 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ("[tuning]\nmethod = 'xbleu'\nreplicas = 3", "nothing is random in xbleu: all"),
         ("decoder = 'moses'", "[engine] moses_bin: is missing"),
         ("[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
-        ("[models.rnn]\nminuts = 1", "key 'minuts' in [models.rnn]; did you mean 'min"),
+        (
+            "[models.encoder-decoder]\nminuts = 1",
+            "key 'minuts' in [models.encoder-decoder]; did you mean 'min",
+        ),
         ("search.stak = 3", "[engine.search] stak: unknown limit; did you mean 'stack"),
-        ("[models.rnn]\npreset = 'smal'", "unknown value; did you mean 'small'?"),
-        ("[models.rnn]\nset.model.hiden_size = 3", "x.toml: [models.rnn.set]: unknown"),
+        (
+            "[models.encoder-decoder]\npreset = 'encoder-decoder-smal'",
+            "unknown value; did you mean 'encoder-decoder-small'?",
+        ),
+        (
+            "[models.encoder-decoder]\nset.model.hiden_size = 3",
+            "x.toml: [models.encoder-decoder.set]: unknown",
+        ),
         ("[models.lm]\nkind = 'cslm'", "[models] lm: is the name of a feature"),
         (
-            "[models.rnn]\nunnormalized = true",
-            "[models.rnn] unnormalized: can only be used with a csl",
+            "[models.encoder-decoder]\nunnormalized = true",
+            "[models.encoder-decoder] unnormalized: can only be used with a csl",
         ),
         ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
         (
@@ -170,7 +179,7 @@ def assert_refused(folder: Path, old: str, new: str, problem: str) -> None:
 def test_the_rows_of_the_paper_are_the_usual_ones(folder: Path) -> None:
     found = read_experiment("x.toml").systems
     assert [system.name for system in found] == ["Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP"]
-    assert found[3].columns == ("rnn", "unknown_words")
+    assert found[3].columns == ("encoder-decoder", "unknown_words")
     assert found[3].search == ("cslm",)
     assert folder.exists()
 
@@ -184,9 +193,18 @@ def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: P
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("[models.rnn]\nupdates = 0", "[models.rnn] updates: must be at least 1, got 0"),
-        ("[models.rnn]\nminutes = nan", "[models.rnn] minutes: must be finite, got nan"),
-        ("[models.rnn]\nthreads = 0", "[models.rnn] threads: must be at least 1, got 0"),
+        (
+            "[models.encoder-decoder]\nupdates = 0",
+            "[models.encoder-decoder] updates: must be at least 1, got 0",
+        ),
+        (
+            "[models.encoder-decoder]\nminutes = nan",
+            "[models.encoder-decoder] minutes: must be finite, got nan",
+        ),
+        (
+            "[models.encoder-decoder]\nthreads = 0",
+            "[models.encoder-decoder] threads: must be at least 1, got 0",
+        ),
         ("[engine.search]\nstack = 'abc'", "[engine.search] stack: expected a whole number, got"),
     ],
 )
@@ -210,7 +228,11 @@ def test_a_name_of_references_stands_for_the_numbered_files(tmp_path: Path) -> N
 
 def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Path) -> None:
     systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
-    plan = plan_of(folder, "", f"systems = {systems}")
+    plan = plan_of(
+        folder,
+        "[models.reverse]\nkind = 'encoder-decoder'\nreverse = true\n",
+        f"systems = {systems}",
+    )
     starts = {run.system.name: [each.system.name for each in run.parts] for run in plan.runs}
     assert starts == {
         "Baseline": [], "+LSTM": ["Baseline"], "+RNN": ["Baseline"],
@@ -234,8 +256,10 @@ def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Pat
 
 def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> None:
     before = "systems = ['Baseline', '+reverse', {name = '+wide', "
-    before += "columns = ['unknown_words', 'reverse', 'rnn'], search = ['cslm'], rescore=['lstm']}]"
-    plan = plan_of(folder, "[tuning]\nreplicas = 1", before)
+    before += "columns = ['unknown_words', 'reverse', 'encoder-decoder'], search = ['cslm'], "
+    before += "rescore=['lstm']}]"
+    more = "[models.reverse]\nkind = 'encoder-decoder'\nreverse = true\n"
+    plan = plan_of(folder, f"{more}[tuning]\nreplicas = 1", before)
     _, reverse, new = plan.runs
     write_tuned(plan.runs[0], {"LM0": (7.0,)}, 40.0)
     write_tuned(reverse, {"TM0": (1.0, 2.0, 3.0, 4.0), "LM0": (5.0,)})

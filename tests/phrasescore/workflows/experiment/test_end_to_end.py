@@ -29,7 +29,7 @@ iterations = 2
 search = { stack = 5 }
 [tuning]
 replicas = 1
-[models.rnn]
+[models.encoder-decoder]
 updates = 3
 set.model.hidden_size = 8
 [models.cslm]

@@ -61,10 +61,10 @@ def kept(choices: Sequence[NetworkChoice]) -> list[str]:
     ("pairs", "models"),
     [
         (999, []),
-        (1_500, ["joint", "attention", "rnn"]),
-        (9_200, ["joint", "attention", "rnn"]),
-        (29_000, ["joint", "attention", "rnn", "backward"]),
-        (1_000_000, ["joint", "attention", "rnn", "backward"]),
+        (1_500, ["joint", "rnnsearch", "encoder-decoder"]),
+        (9_200, ["joint", "rnnsearch", "encoder-decoder"]),
+        (29_000, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
+        (1_000_000, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
     ],
 )
 def test_more_text_has_more_networks(pairs: int, models: list[str]) -> None:
@@ -75,15 +75,15 @@ def test_more_text_has_more_networks(pairs: int, models: list[str]) -> None:
 
 def test_characters_have_only_networks_that_read_the_lists_words() -> None:
     choices = choose_networks(29_000, characters=True)
-    assert kept(choices) == ["attention", "backward"]
+    assert kept(choices) == ["rnnsearch", "backward"]
     assert all("set.vocabulary.subwords = 1" in each.keys for each in choices)
 
 
 @pytest.mark.parametrize("pairs", [1_000, 1_500, 9_200, 29_000])
 def test_the_epochs_leave_networks_of_text_enough_updates(pairs: int) -> None:
-    # The presets' batches, and 32 pairs for attention-small if there are few.
-    attention = 32 if pairs < 4_000 else 64
-    sizes = {"joint": 32, "cslm": 32, "attention": attention, "backward": attention}
+    # The presets' batches, and 32 pairs for rnnsearch-small if there are few.
+    rnnsearch = 32 if pairs < 4_000 else 64
+    sizes = {"joint": 32, "cslm": 32, "rnnsearch": rnnsearch, "backward": rnnsearch}
     for each in choose_networks(pairs):
         if each.model in sizes:
             assert each.epochs * pairs / sizes[each.model] >= 3_000, each.model
@@ -102,15 +102,15 @@ def time_of(choices: Sequence[NetworkChoice], plan: TuningPlan) -> float:
     [
         # Rounds and sentences are saved until the networks have half of 16, 30, 24 and 30 minutes,
         # 50. Rows: 30 rounds of 1.2 minutes, 36.
-        (86, ["joint", "attention", "rnn", "backward"], TuningPlan(6, 6)),
+        (86, ["joint", "rnnsearch", "encoder-decoder", "backward"], TuningPlan(6, 6)),
         # 4 x 3 and 5 rounds of 1.2 minutes, 20.4; of 1 minute; of half a minute.
-        (85, ["joint", "attention", "rnn", "backward"], TuningPlan(3, 5)),
-        (71, ["joint", "attention", "rnn", "backward"], TuningPlan(3, 5)),
-        (70, ["joint", "attention", "rnn", "backward"], TuningPlan(3, 5, 1_000)),
-        (66, ["joint", "attention", "rnn", "backward"], TuningPlan(3, 5, 500)),
+        (85, ["joint", "rnnsearch", "encoder-decoder", "backward"], TuningPlan(3, 5)),
+        (71, ["joint", "rnnsearch", "encoder-decoder", "backward"], TuningPlan(3, 5)),
+        (70, ["joint", "rnnsearch", "encoder-decoder", "backward"], TuningPlan(3, 5, 1_000)),
+        (66, ["joint", "rnnsearch", "encoder-decoder", "backward"], TuningPlan(3, 5, 500)),
         # They have at least 3, 8, 4 and 12 minutes.
-        (36, ["joint", "attention", "rnn", "backward"], TuningPlan(3, 5, 500)),
-        (35, ["joint", "attention", "rnn"], TuningPlan(3, 5, 500)),
+        (36, ["joint", "rnnsearch", "encoder-decoder", "backward"], TuningPlan(3, 5, 500)),
+        (35, ["joint", "rnnsearch", "encoder-decoder"], TuningPlan(3, 5, 500)),
         # 8 rounds of half a minute, and 3 minutes.
         (7, ["joint"], TuningPlan(3, 5, 500)),
     ],
@@ -143,7 +143,7 @@ def test_too_little_time_says_how_many_minutes_a_network_needs() -> None:
 def test_without_a_time_every_network_has_its_usual_one() -> None:
     choices, plan = divide_time(choose_networks(29_000), time_of, None)
     minutes = {each.model: each.minutes for each in choices if not each.problem}
-    assert minutes == {"joint": 16, "attention": 30, "rnn": 24, "backward": 30}
+    assert minutes == {"joint": 16, "rnnsearch": 30, "encoder-decoder": 24, "backward": 30}
     assert plan == PLANS[0]
 
 
@@ -273,7 +273,7 @@ def test_all_that_is_switched_off_can_be_switched_on(folder: Path) -> None:
     wanted = read_experiment("all.toml")
     names = ["+joint", "+CSLM", "+RNNsearch", "+RNN", "+RNNsearch both ways"]
     assert [row.name for row in wanted.systems][:6] == ["Baseline", *names]
-    assert {"joint", "cslm", "attention", "rnn", "backward"} == set(wanted.models)
+    assert {"joint", "cslm", "rnnsearch", "encoder-decoder", "backward"} == set(wanted.models)
     build_plan(wanted, folder / "out")
 
 

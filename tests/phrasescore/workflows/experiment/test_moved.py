@@ -1,7 +1,6 @@
 """An experiment that is moved, copied, or named in another way: its steps are done."""
 
 import os
-import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -10,11 +9,15 @@ import pytest
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
+from phrasescore.features.program import Command
 from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 
-ROW = "{name = '+mine', columns = ['rnn'], rescore = ['rnn', 'qe', 'lexicon', 'length_ratio']}"
+ROW = (
+    "{name = '+mine', columns = ['encoder-decoder'], "
+    "rescore = ['encoder-decoder', 'qe', 'lexicon', 'length_ratio']}"
+)
 SYSTEMS = f"systems = ['Baseline', '+RNN', {ROW}]\n"
 FEATURES = "[features.qe]\ncommand = 'sh qe.sh --model lex.f2e'\n"
 
@@ -57,8 +60,8 @@ def check_done(config: Path | str, out: Path | str) -> None:
         system = read_system(path)
         assert all(map(os.path.exists, map(str, named_files(system.read_ini()))))
         for column in system.columns:
-            if column.kind == "scores_command":
-                assert all(os.path.exists(word) for word in shlex.split(column.value)[1::2])
+            if isinstance(column, Command):
+                assert all(os.path.exists(word) for word in column.words()[1::2])
     for path in Path(out).rglob("moses.ini"):
         assert all(file.exists() for file in named_files(MosesIni.read(str(path), path.parent)))
 
@@ -203,6 +206,6 @@ def test_systems_translate_where_they_were_moved_to(
         command = ["translate", own / "system.toml", there / "test.s", "--workers", "1"]
         succeeded(run(*command, "-o", again))
         assert again.read_bytes() == (own / "test.out").read_bytes()
-    ini = there / "out" / "tables" / "rnn" / "moses.ini"
+    ini = there / "out" / "tables" / "encoder-decoder" / "moses.ini"
     succeeded(run("decode", there / "test.s", "--config", ini, "--processes", "1", "-o", again))
     assert len(again.read_text().splitlines()) == len((there / "test.s").read_text().splitlines())

@@ -1,12 +1,14 @@
 """Rows with programs, models of CTranslate2, and features of other packages."""
 
 import re
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.workflows.experiment.commands import shown
 from tests.phrasescore.workflows.experiment.experiment_folder import plan_of
 from tests.plugin_site import GOOD, install
@@ -16,7 +18,8 @@ FEATURES = """
 command = "{python} qe.py --gpus 1"
 [features.gpt]
 ctranslate2 = "gpt"
-text = {{ prompt = "{{source}}\\n", target_language = "fr" }}
+prompt = "{{source}}\\n"
+target_language = "fr"
 """
 
 
@@ -27,13 +30,12 @@ def test_programs_and_models_of_ctranslate2_are_tuned_and_rescored_with(folder: 
     plan = plan_of(folder, f"{FEATURES.format(python=sys.executable)}[tuning]\nreplicas = 1", row)
     steps = {step.name: step for step in plan.steps}
     command = f"'{sys.executable} {folder}/qe.py --gpus 1'"
-    text = "--target-language fr --prompt '{source}\n'"
+    gpt = CTranslate2Model(f"{folder}/gpt", prompt="{source}\n", target_language="fr").to_toml()
     words = shown(steps["tune +qe seed 1"].words)
-    assert f"--rescore-scores-command {command} --rescore-feature length_ratio" in words
-    assert f"--rescore-ctranslate2 {folder}/gpt {text}" in words
+    assert f"--rescore-command {command} --rescore-feature length_ratio" in words
+    assert f"--rescore-column {shlex.quote(gpt)}" in words
     words = shown(steps["rescore news +qe seed 1"].words)
-    assert f"--scores-command {command} --feature length_ratio --ctranslate2 {folder}/gpt" in words
-    assert text in words
+    assert f"--command {command} --feature length_ratio --column {shlex.quote(gpt)}" in words
     for name in ("tune +qe seed 1", "rescore news +qe seed 1"):
         assert {folder / "qe.py", folder / "gpt"} <= set(steps[name].inputs)
     assert plan.runs[1].added == {
@@ -70,18 +72,17 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
         ("search = ['copied_words']", "", "unknown model or feature 'copied_words'"),
         ("rescore = ['copied_words:x']", "", "expected NAME:KEY=VALUE"),
         ("", "[features.lm]\ncommand = 'x'", "is another model's or feature's name"),
-        ("", "[features.x]", "expected either command or ctranslate2"),
-        ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "expected either command or ctr"),
-        ("", "[features.x]\ncommand = './no'", "x.toml: [features] x: there is no program './no'"),
-        ("", "[features.x]\ncommand = 'a \"b'", "x.toml: [features] x: --scores-command 'a \"b'"),
+        ("", "[features.x]", "expected one of model, ctranslate2, command"),
+        ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "found command and ctranslate2"),
+        (
+            "",
+            "[features.x]\ncommand = './no'",
+            "x.toml: [features.x] command: there is no program './no'",
+        ),
+        ("", "[features.x]\ncommand = 'a \"b'", "x.toml: [features.x]: command 'a \"b'"),
         ("", "[features.x]\nctranslate2 = 'nowhere'", "nowhere: cannot open: No such file"),
         ("", "[features.x]\ncomand = 'x'", "did you mean 'command'?"),
-        ("", "[features.x]\ntext.promt = 'x'", "did you mean 'prompt'?"),
-        (
-            "rescore = ['gpt', 'x']",
-            "[features.x]\nctranslate2 = 'gpt'",
-            "expected CTranslate2 models with the same settings in text",
-        ),
+        ("", "[features.x]\nctranslate2 = 'gpt'\npromt = 'x'", "did you mean 'prompt'?"),
         ("", "[tuning]\nmetric = 'blue'", "unknown value; did you mean 'bleu'?"),
     ],
 )

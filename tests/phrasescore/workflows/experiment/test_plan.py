@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.features.model import Network
 from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import read_experiment
@@ -27,10 +28,10 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
     verbs = ("tune", "decode news")
     assert names(plan) == [
         *(f"{verb} Baseline seed 1" for verb in verbs),
-        "train rnn",
+        "train encoder-decoder",
         "train cslm",
-        "annotate rnn",
-        "annotate rnn+unknown_words",
+        "annotate encoder-decoder",
+        "annotate encoder-decoder+unknown_words",
         *(
             f"{verb} {system} seed 1"
             for system in ("+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
@@ -40,14 +41,14 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
     commands = {step.name: shown(step.words) for step in plan.steps}
     assert "--feature cslm --model" not in commands["tune +RNN seed 1"]
     for name in ("tune +CSLM+RNN seed 1", "decode news +CSLM+RNN seed 1"):
-        assert f"--config {folder}/out/tables/rnn/moses.ini" in commands[name]
+        assert f"--config {folder}/out/tables/encoder-decoder/moses.ini" in commands[name]
         assert f"--feature cslm --model {folder}/out/models/cslm --processes 2" in commands[name]
     tune = commands["tune +CSLM+RNN seed 1"]
     assert tune.startswith("phrasescore tune --decoder embedded --decoder-flags '--feature cslm")
     output = f"{folder}/out/systems/+CSLM+RNN/seed1"
     assert f"--translations {output}/dev.out -o {output}/weights" in tune
-    assert commands["annotate rnn+unknown_words"].startswith(
-        f"phrasescore annotate {folder}/table --model {folder}/out/models/rnn "
+    assert commands["annotate encoder-decoder+unknown_words"].startswith(
+        f"phrasescore annotate {folder}/table --model {folder}/out/models/encoder-decoder "
         "--feature unknown_words -o"
     )
     assert f"phrasescore train cslm {folder}/train.fr -o" in commands["train cslm"]
@@ -70,7 +71,7 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     (folder / "moses").write_text("")
     plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
     commands = {step.name: shown(step.words) for step in plan.steps}
-    assert f"--rescore {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
+    assert f"--rescore-model {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
     assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
     moses = (
         f"phrasescore tune --decoder '{folder}/moses -threads 2' --config {folder}/out/moses.ini"
@@ -108,7 +109,10 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
         "rescore = ['sentence']}]"
     )
     more = "[tuning]\nreplicas = 2\n"
-    for name, model, row in (("column", "rnn", "+RNN"), ("sentence", "attention", "+RNNsearch")):
+    for name, model, row in (
+        ("column", "encoder-decoder", "+RNN"),
+        ("sentence", "rnnsearch", "+RNNsearch"),
+    ):
         more += (
             f"[models.{name}]\nminutes = 3\nxbleu = {{model = '{model}', row = '{row}', "
             "lists = ['lists'], source = 'train.en', references = 'train.fr'}\n"
@@ -121,14 +125,16 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
     out = folder / "out"
     weights = out / "systems" / "+RNN" / "seed1" / "weights"
     assert shown(steps["train column"].words) == (
-        f"phrasescore train encoder-decoder --objective xbleu --from {out}/models/rnn "
+        f"phrasescore train encoder-decoder --objective xbleu --from {out}/models/encoder-decoder "
         f"-o {out}/models/column --lists {folder}/lists --source {folder}/train.en "
         f"--references {folder}/train.fr --weights {weights} --feature TM0_2 --minutes 3"
     )
-    assert {out / "models" / "rnn", folder / "lists", weights} <= set(steps["train column"].inputs)
-    assert " --feature Attention0 " in shown(steps["train sentence"].words)
+    assert {out / "models" / "encoder-decoder", folder / "lists", weights} <= set(
+        steps["train column"].inputs
+    )
+    assert " --feature RNNsearch0 " in shown(steps["train sentence"].words)
     assert f"--model {out}/models/column -o" in shown(steps["annotate column"].words)
-    assert list(plan.runs[3].added) == ["Attention0_0", "TM0_2"]
+    assert list(plan.runs[3].added) == ["RNNsearch0_0", "TM0_2"]
 
 
 def test_a_joint_model_is_trained_on_with_alignments(folder: Path) -> None:
@@ -164,7 +170,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
     model = folder / "out" / "models" / "lstm"
     assert (
-        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore {model} "
+        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore-model {model} "
         "--rescore-feature length_ratio --translations"
     ) in shown(tune.words)
     assert (f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o") in shown(
@@ -191,24 +197,30 @@ def test_options_of_language_models_reach_all_commands_that_score_with_them(
 ) -> None:
     (folder / "moses").write_text("")
     engine = f'decoder = "{decoder}"\nmoses_bin = "."\n[tuning]\nreplicas = 1\n'
-    for setting, option in (
-        ("unnormalized = true", "--unnormalized"),
-        ('backoff_lm = "lm.arpa"', f"--backoff-lm {folder}/lm.arpa"),
+    model = str(folder / "out" / "models" / "cslm")
+    backoff = f"{folder}/lm.arpa"
+    for setting, option, column in (
+        ("unnormalized = true", "--unnormalized", Network(model, unnormalized=True)),
+        ('backoff_lm = "lm.arpa"', f"--backoff-lm {backoff}", Network(model, backoff_lm=backoff)),
     ):
         plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
         for step in plan.steps:
             scores = f"{folder}/out/models/cslm" in shown(step.words) and "train" not in step.name
-            assert (option in shown(step.words)) == scores
+            given = (option, shlex.quote(column.to_toml()))
+            has_option = any(each in shown(step.words) for each in given)
+            assert has_option == scores
             if scores:
                 assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
         # Of two rows: tuning, and decoding or rescoring the test set.
-        assert sum(option in shown(step.words) for step in plan.steps) == 4
+        assert sum(any(each in shown(step.words) for each in given) for step in plan.steps) == 4
 
 
 def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
     more = """
 [models.reverse]
-preset = "small"
+kind = "encoder-decoder"
+reverse = true
+preset = "encoder-decoder-small"
 minutes = 1.5
 set.training.batch_size = 32
 set.model.hidden_size = 16
@@ -219,9 +231,14 @@ path = "old"
     RandomModel(folder / "old", ["a"], ["b"])
     before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
     plan = plan_of(folder, more, before)
-    assert names(plan)[6:9] == ["train reverse", "train rnn", "annotate rnn+reverse"]
+    assert names(plan)[6:9] == [
+        "train reverse",
+        "train encoder-decoder",
+        "annotate encoder-decoder+reverse",
+    ]
     assert shown(plan.steps[6].words).endswith(
-        "models/reverse --preset small --reverse --minutes 1.5 --set training.batch_size=32 "
+        "models/reverse --preset encoder-decoder-small --reverse --minutes 1.5 "
+        "--set training.batch_size=32 "
         "--set model.hidden_size=16"
     )
     assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
@@ -230,16 +247,16 @@ path = "old"
 def test_the_features_of_networks_are_told_apart_by_direction(folder: Path) -> None:
     more = """
 [models.second]
-kind = "attention"
+kind = "rnnsearch"
 seed = 2
 [models.back]
-kind = "attention"
+kind = "rnnsearch"
 reverse = true
 [models.turned]
-kind = "attention"
+kind = "rnnsearch"
 right_to_left = true
 """
-    rows = "['attention', 'back', 'turned', 'second']"
+    rows = "['rnnsearch', 'back', 'turned', 'second']"
     before = f"systems = ['Baseline', {{name = '+four', rescore = {rows}}}]"
     plan = plan_of(folder, f"[tuning]\nreplicas = 1\n{more}", before)
     commands = {step.name: shown(step.words) for step in plan.steps}
@@ -247,7 +264,7 @@ right_to_left = true
     assert "--right-to-left" not in commands["train back"] + commands["train second"]
     # As rescore names them: tests/phrasescore/cli/test_rescore.py.
     assert list(plan.runs[1].added) == [
-        "Attention0_0", "ReverseAttention0_0", "RightToLeftAttention0_0", "Attention1_0",
+        "RNNsearch0_0", "ReverseRNNsearch0_0", "RightToLeftRNNsearch0_0", "RNNsearch1_0",
     ]  # fmt: skip
 
 
@@ -257,14 +274,14 @@ def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
     commands = {step.name: shown(step.words) for step in plan.steps}
     assert "--nbest-size 100 --iterations 15 --patience 5" in commands["tune Baseline seed 1"]
     assert "--nbest-size 30 --iterations 4 --patience 2" in commands["tune +x seed 1"]
-    assert "news.nbest.gz 30 --distinct" in commands["decode news +x seed 1"]
+    assert "news.nbest.gz --nbest-size 30 --distinct" in commands["decode news +x seed 1"]
 
 
 def test_files_are_named_as_the_user_named_them_from_the_new_folder(folder: Path) -> None:
     out = folder / "out"
     paths = {
         out / "moses.ini": ("../table", f"{folder}/lm.arpa"),
-        out / "tables" / "rnn" / "moses.ini": ("phrase-table.gz", f"{folder}/lm.arpa"),
+        out / "tables" / "encoder-decoder" / "moses.ini": ("phrase-table.gz", f"{folder}/lm.arpa"),
     }
     before = "systems = ['Baseline', '+RNN']\n"
     for number, folders in enumerate(("", f"{folder}/")):
@@ -277,7 +294,7 @@ def test_files_are_named_as_the_user_named_them_from_the_new_folder(folder: Path
         assert {path: tuple(names) for path, names in written.items()} == paths
         assert b" # path=old\n" in plan.written[out / "moses.ini"]
     # With the column of annotate, whose weight is 0.
-    text = plan.written[out / "tables" / "rnn" / "moses.ini"]
+    text = plan.written[out / "tables" / "encoder-decoder" / "moses.ini"]
     assert b" num-features=3 path=phrase-table.gz # path=old\n" in text
     assert b"TM0= 0.5 0.25 0\n" in text
 
@@ -312,7 +329,7 @@ def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
     wanted = read_experiment("x.toml")
     forecast = Forecast(wanted, folder / "out", sizes, 10.0, 64_000, loading=3.0, sentence=0.5)
     kept = [
-        NetworkChoice("attention", "attention", "+RNNsearch", "", 1, minutes=2.0, least=1.0),
+        NetworkChoice("rnnsearch", "rnnsearch", "+RNNsearch", "", 1, minutes=2.0, least=1.0),
         NetworkChoice("cslm", "cslm", "+CSLM", "", 1, minutes=1.0, least=1.0),
     ]
     plan = TuningPlan(5, 7, sentences=150)
@@ -322,7 +339,7 @@ def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
     # search 10 words of 0.009 s. This one has trials of 4 weights on 100 sentences.
     assert found == pytest.approx(
         {
-            "train attention": 4 + 120,
+            "train rnnsearch": 4 + 120,
             "train cslm": 4 + 60,
             "tune Baseline seed 1": 4 + 3 + 5 * 150 * (0.25 + 0.004),
             "decode news Baseline seed 1": 4 + 3 + 100 * 0.25,

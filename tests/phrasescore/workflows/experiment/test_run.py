@@ -33,9 +33,11 @@ def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path)
     result = succeeded(experiment())
     row = ["tune", "decode"]
     assert calls(doubles) == [*row, "train", "annotate", *row]
-    assert "step 3 of 6: train rnn\n" in result.stderr
+    assert "step 3 of 6: train encoder-decoder\n" in result.stderr
     assert "$ phrasescore" not in result.stderr  # only with --verbose
-    assert re.search(r"phrasescore: step 3 of 6: train rnn took \d+:\d\d", result.stderr)
+    assert re.search(
+        r"phrasescore: step 3 of 6: train encoder-decoder took \d+:\d\d", result.stderr
+    )
     assert result.stdout.splitlines()[0].split() == ["dev", "news", "rounds"]
     assert (doubles / "out" / "table.txt").read_text() == result.stdout
     assert "phrasescore: tune +RNN seed 1: round 1: BLEU 12.34\n" in result.stderr
@@ -62,7 +64,7 @@ def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
     experiment()
     assert calls(doubles) == ["decode"] * 2
     text = (doubles / "x.toml").read_text()
-    (doubles / "x.toml").write_text(f"{text}[models.rnn]\nminutes = 2\n")
+    (doubles / "x.toml").write_text(f"{text}[models.encoder-decoder]\nminutes = 2\n")
     # The double writes the same model whatever the minutes.
     experiment()
     assert calls(doubles) == ["train"]
@@ -100,8 +102,8 @@ def test_from_python_the_table_has_the_warnings_and_progress_is_said(doubles: Pa
 def test_a_folder_with_other_things_in_it_is_left_alone(
     folder: Path, output: str, option: list[str]
 ) -> None:
-    (folder / "theirs" / "models" / "rnn").mkdir(parents=True)
-    (folder / "theirs" / "models" / "rnn" / "model.safetensors").write_text("mine")
+    (folder / "theirs" / "models" / "encoder-decoder").mkdir(parents=True)
+    (folder / "theirs" / "models" / "encoder-decoder" / "model.safetensors").write_text("mine")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     result = run("experiment", "x.toml", "-o", output, *option)
     assert result.exit_code == (1 if output else 2)
@@ -154,7 +156,7 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
         f"+RNN is best on dev, with {mean:.2f} BLEU, {gain} than Baseline. On news it is better: "
         f"{gain} (p < 0.001)."
     )
-    assert "* +RNN: tuning found no use for rnn (weight 0, or nearly)." in text
+    assert "* +RNN: tuning found no use for encoder-decoder (weight 0, or nearly)." in text
     better = (
         "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
     )
@@ -197,7 +199,7 @@ def test_the_page_of_a_run_has_its_results_texts_and_steps(doubles: Path) -> Non
     assert report["title"] == "Translation of news"
     assert report["command"].startswith("phrasescore")
     assert report["sections"][0]["blocks"][0]["caption"] == (
-        "+RNN: columns rnn.\nTo use Baseline, in the experiment's folder: phrasescore "
+        "+RNN: columns encoder-decoder.\nTo use Baseline, in the experiment's folder: phrasescore "
         "translate systems/Baseline/seed1/system.toml TEXT -o TRANSLATIONS"
     )
     (steps,) = report["sections"][-1]["blocks"]

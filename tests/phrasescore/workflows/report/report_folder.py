@@ -16,7 +16,7 @@ REFERENCE = "the house is blue\nthe street is big\nthe house\n"
 BASELINE = "the house blue\nthe street is big\nhouse\n"
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "english-french"
 # The kinds of sentence networks, by the names of models.
-_KINDS = {"att": "attention", "gr": "grconv", "deep": "lstm"}
+_KINDS = {"att": "rnnsearch", "gr": "grconv", "deep": "lstm"}
 
 
 def save_models(path: Path) -> None:

@@ -49,7 +49,7 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
     assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
     assert told["left out: alignments"] == (
         "needs --source, --references or --translation and a --model of the "
-        "kind attention or transformer"
+        "kind rnnsearch or transformer"
     )
     assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
     assert told["left out: steps"] == "needs --experiment"
@@ -141,7 +141,7 @@ def test_an_empty_line_is_left_out(folder: Folder) -> None:
 def test_a_sentence_longer_than_those_of_the_training_is_warned_of(
     folder: Folder, caplog: pytest.LogCaptureFixture
 ) -> None:
-    network = RandomNetwork("attention", WORDS, TARGET_WORDS, max_length=3)
+    network = RandomNetwork("rnnsearch", WORDS, TARGET_WORDS, max_length=3)
     save_checkpoint(folder.path / "short", network.checkpoint)
     short = str(folder.path / "short")
     folder.write("src", "la maison est bleue\n")
@@ -260,7 +260,7 @@ def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
 def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
     features = [
         {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
-        {"name": "Attention0_0", "start": 0.0, "search": None, "weight": 0.125},
+        {"name": "RNNsearch0_0", "start": 0.0, "search": None, "weight": 0.125},
     ]
     values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
               "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
@@ -271,7 +271,7 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
     report = folder.make(experiment="exp")
     assert block(report, "weights")["columns"] == ["feature", "base (search)", "base (lists)"]
     assert block(report, "weights")["rows"] == [
-        ["LM0_0", 0.4, 0.25], ["Attention0_0", None, 0.125]
+        ["LM0_0", 0.4, 0.25], ["RNNsearch0_0", None, 0.125]
     ]  # fmt: skip
     assert keys(report) == ["results", "tuning"]
     assert facts(report)["left out: steps"] == "the experiment has no steps.toml"

@@ -21,12 +21,12 @@ from tests.random_networks import RandomNetwork
 
 PLAIN = 'moses_ini = "moses.ini"\n'
 # The weights of INI, so that a score without the network's is the search's.
-WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nAttention0= 2\n"
+WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nRNNsearch0= 2\n"
 SYSTEM = f"""{PLAIN}weights = "weights"
 nbest_size = 9
 confidence = {{ scale = 0.5, slope = 2.0, offset = 1.0 }}
 [[rescore]]
-model = "attention"
+model = "rnnsearch"
 """
 TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
 
@@ -36,8 +36,8 @@ def write_system(folder: Path) -> None:
     texts = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "weights": WEIGHTS, "source": TEXT}
     for name, text in (texts | {"plain.toml": PLAIN, "system.toml": SYSTEM}).items():
         (folder / name).write_text(text)
-    network = RandomNetwork("attention", ["la", "maison"], ["the", "house", "home"])
-    save_checkpoint(folder / "attention", network.checkpoint)
+    network = RandomNetwork("rnnsearch", ["la", "maison"], ["the", "house", "home"])
+    save_checkpoint(folder / "rnnsearch", network.checkpoint)
 
 
 async def ask_application(

@@ -25,5 +25,5 @@ def test_each_round_is_compared_with_the_best_one() -> None:
 
 
 def test_lists_with_added_features_have_both_scores() -> None:
-    text = describe_round(_result(0.5), "BLEU", ["RNN0"])
+    text = describe_round(_result(0.5), "BLEU", ["EncoderDecoder0"])
     assert text == "round 1: BLEU 50.00, 49.00 before reranking, 1,000 new hypotheses"

@@ -6,19 +6,19 @@ from click.testing import Result
 
 from tests.command_line import run
 
-# LM0 prefers what is wrong, RNN0 what is right. With the last word wrong, the precisions of each
-# sentence are 4/5, 3/4, 2/3, 1/2, and BLEU is the fourth root of their product: 66.87.
+# LM0 prefers what is wrong, EncoderDecoder0 what is right. With the last word wrong, the precisions
+# of each sentence are 4/5, 3/4, 2/3, 1/2, and BLEU is the fourth root of their product: 66.87.
 NBEST = """\
-0 ||| a b c d x  ||| LM0= -1 TM0= -1 -2 RNN0= -9 ||| -3
-0 ||| a b c d e  ||| LM0= -3 TM0= -1 -2 RNN0= -5 ||| -4
-1 ||| f g h i x  ||| LM0= -1 TM0= -1 -2 RNN0= -8 ||| -3
-1 ||| f g h i j  ||| LM0= -2 TM0= -1 -2 RNN0= -4 ||| -4
-2 ||| k l m n x  ||| LM0= -1 TM0= -1 -2 RNN0= -7 ||| -3
-2 ||| k l m n x  ||| LM0= -1 TM0= -1 -2 RNN0= -7 ||| -3
-2 ||| k l m n o  ||| LM0= -4 TM0= -1 -2 RNN0= -3 ||| -4
+0 ||| a b c d x  ||| LM0= -1 TM0= -1 -2 EncoderDecoder0= -9 ||| -3
+0 ||| a b c d e  ||| LM0= -3 TM0= -1 -2 EncoderDecoder0= -5 ||| -4
+1 ||| f g h i x  ||| LM0= -1 TM0= -1 -2 EncoderDecoder0= -8 ||| -3
+1 ||| f g h i j  ||| LM0= -2 TM0= -1 -2 EncoderDecoder0= -4 ||| -4
+2 ||| k l m n x  ||| LM0= -1 TM0= -1 -2 EncoderDecoder0= -7 ||| -3
+2 ||| k l m n x  ||| LM0= -1 TM0= -1 -2 EncoderDecoder0= -7 ||| -3
+2 ||| k l m n o  ||| LM0= -4 TM0= -1 -2 EncoderDecoder0= -3 ||| -4
 """
 REFERENCES = "a b c d e\nf g h i j\nk l m n o\n"
-WEIGHTS = "LM0= 1\nTM0= 0.5\nTM0= 0.5\nRNN0= 0\n"
+WEIGHTS = "LM0= 1\nTM0= 0.5\nTM0= 0.5\nEncoderDecoder0= 0\n"
 INI = """\
 # kept
 [feature]

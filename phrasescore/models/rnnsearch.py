@@ -26,7 +26,7 @@ from phrasescore.models.layers import (
     reset_backward,
     step_rows,
 )
-from phrasescore.settings.kinds import AttentionConfig
+from phrasescore.settings.kinds import RnnsearchConfig
 
 
 class AttentiveRecurrence(Function):
@@ -144,12 +144,12 @@ class Alignment(nn.Module):
         self.energy = nn.Parameter(torch.empty(alignment_size))
 
 
-class AttentionNetwork(PairNetwork):
+class RnnsearchNetwork(PairNetwork):
     """An encoder-decoder with attention for p(target | source) of sentence pairs."""
 
-    config: AttentionConfig
+    config: RnnsearchConfig
 
-    def __init__(self, config: AttentionConfig, source_size: int, target_size: int) -> None:
+    def __init__(self, config: RnnsearchConfig, source_size: int, target_size: int) -> None:
         super().__init__()
         self.config = config
         hidden, embedding = config.hidden_size, config.embedding_size

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.phrase_table import read_lexicon
 from phrasescore.errors import DataError
+from phrasescore.features.lexicon import read_lexicon
 
 # Lines of lex.f2e that Moses' LexicalTranslationModel.pm wrote for a real text.
 LINES = "brillant glossy 1.0000000\nsnowboard snowboarding 0.9500000\nde NULL 0.1000000\n"

@@ -8,25 +8,25 @@ import pytest
 import torch
 
 from phrasescore.kernels import precision
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import PairBatch, batch_pairs
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.settings.config import Config, TrainingConfig
-from phrasescore.settings.kinds import AttentionConfig
+from phrasescore.settings.kinds import RnnsearchConfig
 from phrasescore.training.optimizers import build_optimizer
-from tests.reference_attention import alignments, random_parameters
+from tests.reference_rnnsearch import alignments, random_parameters
 
 SIZES = {"hidden_size": 7, "embedding_size": 5, "alignment_size": 6}
 WORDS = {"source_size": 11, "target_size": 9}
-CONFIG = AttentionConfig(**SIZES, maxout_size=4)
+CONFIG = RnnsearchConfig(**SIZES, maxout_size=4)
 
 Pairs = list[tuple[list[int], list[int]]]
 
 
 def make_network(
     seed: int, dtype: torch.dtype = torch.float64
-) -> tuple[AttentionNetwork, dict[str, np.ndarray]]:
+) -> tuple[RnnsearchNetwork, dict[str, np.ndarray]]:
     parameters = random_parameters(np.random.default_rng(seed), **SIZES, **WORDS, maxout_units=4)
-    network = AttentionNetwork(CONFIG, **WORDS).double()
+    network = RnnsearchNetwork(CONFIG, **WORDS).double()
     network.load_state_dict({name: torch.from_numpy(value) for name, value in parameters.items()})
     return network.to(dtype).eval(), parameters
 
@@ -43,7 +43,7 @@ def make_pairs(seed: int, count: int = 40) -> Pairs:
     ]
 
 
-def score_gradients(network: AttentionNetwork, batch: PairBatch) -> dict[str, torch.Tensor]:
+def score_gradients(network: RnnsearchNetwork, batch: PairBatch) -> dict[str, torch.Tensor]:
     scores = network(batch)
     total = (scores * torch.linspace(-1, 2, len(scores), dtype=scores.dtype)).sum()
     names, parameters = zip(*network.named_parameters(), strict=True)
@@ -80,10 +80,10 @@ def test_the_compiled_loops_have_the_gradients_of_plain_torch(
 
 
 def test_the_presets_are_of_this_network() -> None:
-    paper, ours = Config.preset("bahdanau2014"), Config.preset("attention-small")
-    assert paper.model == AttentionConfig()
+    paper, ours = Config.preset("bahdanau2014"), Config.preset("rnnsearch-small")
+    assert paper.model == RnnsearchConfig()
     assert (paper.training.batch_size, paper.training.window_batches) == (80, 20)
-    assert isinstance(ours.model, AttentionConfig)
+    assert isinstance(ours.model, RnnsearchConfig)
 
 
 @pytest.mark.parametrize(
@@ -91,7 +91,7 @@ def test_the_presets_are_of_this_network() -> None:
 )
 def test_learns_a_task_whose_sentences_it_has_not_seen(reverse: bool) -> None:
     words, longest, updates = 12, 6, 280
-    sizes = AttentionConfig(
+    sizes = RnnsearchConfig(
         hidden_size=32,
         embedding_size=32,
         maxout_size=32,
@@ -99,7 +99,7 @@ def test_learns_a_task_whose_sentences_it_has_not_seen(reverse: bool) -> None:
         init_std=0.2,
         alignment_init_std=0.2,
     )
-    network = AttentionNetwork(sizes, words + 2, words + 2)
+    network = RnnsearchNetwork(sizes, words + 2, words + 2)
     network.initialize(torch.Generator().manual_seed(1))
     optimizer = build_optimizer(network, TrainingConfig(optimizer="adam", epsilon=1e-8))
     generator = random.Random(1)

@@ -2,7 +2,7 @@
 
 The context c_i depends on the state s_{i-1} and not on the word y_{i-1}: nodes with the same parent
 (a *family*) share the context and the products of the parent's state. U_a h_j, C h_j and C_o h_j
-are computed once per source, and averaged instead of h_j (:mod:`phrasescore.models.attention`). The
+are computed once per source, and averaged instead of h_j (:mod:`phrasescore.models.rnnsearch`). The
 products of all target words with a matrix are the rows of a table.
 """
 
@@ -19,9 +19,9 @@ from phrasescore.kernels import gates, sentence_gates
 from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Product
 from phrasescore.models.alignment import Annotations, Places, attend
-from phrasescore.models.attention import AttentionNetwork
 from phrasescore.models.batches import batch_rows
 from phrasescore.models.encoder_decoder import GatedUnit
+from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.scoring.decoders.gated import split_pairs
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeDecoder
@@ -46,10 +46,10 @@ class AttentiveState(NamedTuple):
     families: Tensor  # (nodes,)
 
 
-class AttentionDecoder(TreeDecoder):
+class RnnsearchDecoder(TreeDecoder):
     """RNNsearch's encoder and decoder; see :class:`TreeDecoder`."""
 
-    def __init__(self, network: AttentionNetwork, products: Products) -> None:
+    def __init__(self, network: RnnsearchNetwork, products: Products) -> None:
         self._products = products
         self._units = network.config.maxout_size
         self.output = products.place(network.output.weight), products.place(network.output.bias)

@@ -1,0 +1,78 @@
+"""The names that kinds of networks, presets, features and keys had in versions 0.2 and 0.3.
+
+What these versions wrote is still read: the kind in the ``config.toml`` of a model, the features in
+n-best lists and weights, the keys in a ``system.toml``. A name that fits exactly always wins; an
+old name is tried only if a feature has no weight otherwise. Lists keep their bytes. What a user
+wrote, such as ``train --preset small``, is refused, and the error names the new name.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+
+from phrasescore.errors import PhrasescoreError
+from phrasescore.records import Weights
+
+# New names by old names.
+KINDS = {"attention": "rnnsearch"}
+PRESETS = {"attention-small": "rnnsearch-small", "small": "encoder-decoder-small"}
+# The names of networks' features, without the prefixes and the number.
+FEATURES = {"Attention": "RNNsearch", "RNN": "EncoderDecoder"}
+# Keys of the features of lists in a ``system.toml``.
+KEYS = {"scores_command": "command"}
+# The names of the models in the rows of an experiment that need no table of their own.
+MODELS = {"attention": "rnnsearch", "rnn": "encoder-decoder"}
+
+_BOTH_WAYS = FEATURES | {new: old for old, new in FEATURES.items()}
+_FEATURE = re.compile(
+    rf"(?P<direction>(Reverse)?(RightToLeft)?)(?P<name>{'|'.join(_BOTH_WAYS)})(?P<number>\d+(Norm)?)"
+)
+
+
+def renamed(what: str, name: str, names: Mapping[str, str]) -> str | None:
+    """Return the error for an old name, or None for any other name.
+
+    >>> renamed("preset", "small", PRESETS)
+    'the preset small is now encoder-decoder-small'
+    """
+    return f"the {what} {name} is now {names[name]}" if name in names else None
+
+
+def other_name(feature: str) -> str | None:
+    """Return the old name of a feature with a new name, or the other way round; None for others.
+
+    >>> other_name("RightToLeftAttention0"), other_name("EncoderDecoder1Norm"), other_name("LM0")
+    ('RightToLeftRNNsearch0', 'RNN1Norm', None)
+    """
+    match = _FEATURE.fullmatch(feature)
+    if match is None:
+        return None
+    return match["direction"] + _BOTH_WAYS[match["name"]] + match["number"]
+
+
+def weights_for(features: Iterable[str], weights: Weights, where: str) -> Weights:
+    """Return the weights, with the names that the features have.
+
+    A weight gets the other name of its feature if the feature with this name has no weight
+    otherwise.
+
+    :param where: the origin of the weights, for messages.
+    :raises PhrasescoreError: if it is not clear which feature a weight is for.
+
+    >>> weights_for(["LM0", "RNNsearch0"], {"LM0": (0.5,), "Attention0": (0.2,)}, "weights")
+    {'LM0': (0.5,), 'RNNsearch0': (0.2,)}
+    """
+    names = set(features)
+    changed: dict[str, str] = {}
+    for name in sorted(names - weights.keys()):
+        other = other_name(name)
+        if other is None or other not in weights:
+            continue
+        if other in names:
+            problem = f"there is no weight for {name}, and the weight of {other} may be for either:"
+            cure = "rescore the lists with other names (--name), or tune weights on them"
+            raise PhrasescoreError(
+                f"{where}: {problem} they are two names of the same feature, and the lists have "
+                f"both; {cure}"
+            )
+        changed[other] = name
+    return {changed.get(name, name): values for name, values in weights.items()}

@@ -1,0 +1,118 @@
+"""The columns that a request adds to the lines of tables, lists and texts."""
+
+from collections.abc import Iterable, Sequence
+from itertools import compress
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.nbest_lines import format_value
+from moses_integration.table_line import HIGHEST_LOG
+from phrasescore.errors import ArgumentError
+from phrasescore.features.columns import Column, number_names
+from phrasescore.features.given_scores import GivenScores, ScoreLines
+from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, Network, network_name
+from phrasescore.features.request import LoadedFeature, ScoringRequest
+from phrasescore.io.text import LARGEST_VALUE
+from phrasescore.records import PhraseBlock
+from phrasescore.workflows.text_checks import KnownWords, known_words
+
+
+class AddedColumn(NamedTuple):
+    """A column that is added to lines."""
+
+    name: str
+    # The index of its feature, and of its row in the values of all features; None for scores given
+    # in a file.
+    feature: int | None = None
+    row: int | None = None
+    is_network: bool = False
+    # For a network: whether it predicts the source; whether its scores are divided by length.
+    reverse: bool = False
+    normalized: bool = False
+    given: ScoreLines | None = None
+
+
+def added_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[AddedColumn]:
+    """Return the columns to add, as requested, and the ensemble last."""
+    places: dict[int, tuple[int, int]] = {}  # the feature and the row of a column, by its identity
+    row, ensemble = 0, AddedColumn("")
+    for index, (feature, columns) in enumerate(loaded):
+        places.update({id(each): (index, row + at) for at, each in enumerate(columns)})
+        if len(feature.rows) > len(columns):
+            ensemble = AddedColumn("", index, row + len(columns), is_network=True)
+        row += len(feature.rows)
+    networks = iter(request.networks)
+    added, labels = [], []
+    for column in request.columns:
+        if isinstance(column, GivenScores):
+            highest = HIGHEST_LOG if request.of_phrases else LARGEST_VALUE
+            new = AddedColumn(column.name or "", given=ScoreLines(column.scores, highest))
+        else:
+            new = AddedColumn(column.name or "", *places[id(column)])
+        label = column.label
+        if isinstance(column, Network):
+            _, model = next(networks)
+            kind, reverse = model.config.kind, model.reverse
+            label = network_name(kind, reverse=reverse, right_to_left=model.right_to_left)
+            new = new._replace(is_network=True, reverse=reverse, normalized=column.normalize)
+        added.append(new)
+        labels.append(label)
+    if request.ensemble:
+        first = next(each for each in added if each.is_network)
+        normalized = all(each.normalized for each in added if each.is_network)
+        added.append(ensemble._replace(reverse=first.reverse, normalized=normalized))
+        labels.append(ENSEMBLE_NAME)
+    unnamed = [not each.name and each.given is None for each in added]
+    numbered = iter(number_names(compress(labels, unnamed)))
+    result: list[AddedColumn] = []
+    for each, is_unnamed in zip(added, unnamed, strict=True):
+        plain = each._replace(name=next(numbered) if is_unnamed else each.name, normalized=False)
+        result.append(plain)
+        if each.normalized:
+            result.append(plain._replace(name=plain.name + NORMALIZED, normalized=True))
+    return result
+
+
+def words_of_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[KnownWords]:
+    """Return the words that each model, and each other feature of lists, knows."""
+    known = [known_words(column.model, checkpoint) for column, checkpoint in request.networks]
+    for feature, (column, *_) in loaded:
+        # `annotate` checks a lexicon by the share of words without a translation.
+        if feature.known_words != (None, None) and not request.of_phrases:
+            known.append(KnownWords(column.argument, *feature.known_words))
+    return known
+
+
+def word_lines(
+    columns: Iterable[AddedColumn],
+    block: PhraseBlock,
+    words: Sequence[Sequence[NDArray[np.float64]]],
+    numbers: Iterable[int],
+) -> list[bytes]:
+    """Return a line per pair: its sentence's number, and ``word=log p ...`` per network."""
+    networks = [added for added in columns if added.is_network and not added.normalized]
+    lines = []
+    for index, (number, pair) in enumerate(zip(numbers, block.pairs(), strict=False)):
+        fields = [b"%d" % number]
+        for row, added in zip(words, networks, strict=True):
+            predicted = pair.source if added.reverse else pair.target
+            values = map(format_value, row[index].tolist())
+            texts = zip((*predicted, "</s>"), values, strict=True)
+            fields.append(b" ".join(b"%s=%s" % (word.encode(), value) for word, value in texts))
+        lines.append(b" ||| ".join(fields) + b"\n")
+    return lines
+
+
+def check_of_networks(
+    columns: Sequence[Column], *, word_scores: str | None, cache: str | None
+) -> None:
+    """Reject options that need a network if there is none, and a cache named ``-``."""
+    kinds = {column.kind() for column in columns}
+    if word_scores is not None and "model" not in kinds:
+        raise ArgumentError("--word-scores requires a network: add a --model")
+    if cache is not None and not kinds & {"model", "ctranslate2", "command"}:
+        raise ArgumentError("--cache requires a network: add a --model")
+    if cache == "-":
+        raise ArgumentError("--cache requires a file: a stream cannot be a cache")

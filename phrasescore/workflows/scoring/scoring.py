@@ -1,0 +1,385 @@
+"""Score the pairs of phrase tables, n-best lists and texts with features."""
+
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from moses_integration.nbest_lines import check_feature_names
+from phrasescore.arguments import StrPath
+from phrasescore.devices import GPU_THREADS, torch_threads
+from phrasescore.engines import Pending, WorkerPool, open_pool, read_ahead
+from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.features.columns import Column, as_columns, check_columns
+from phrasescore.features.feature import BLOCK_SIZE, BlockScores, ScoreRow
+from phrasescore.features.given_scores import ScoreLines
+from phrasescore.features.model import Network
+from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
+from phrasescore.io.text import NumberedLines
+from phrasescore.kernels.phrases import join_blocks
+from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.scoring import Rescoring
+from phrasescore.version import __version__
+from phrasescore.workflows.scoring.added import AddedColumn, added_columns, words_of_columns
+from phrasescore.workflows.text_checks import (
+    UnknownWordCheck,
+    unknown_words_of,
+    warn_of_shortlists,
+)
+
+if TYPE_CHECKING:
+    from phrasescore.features.networks import SentenceWork  # imports torch
+    from phrasescore.features.score_cache import ScoreCache
+
+_logger = logging.getLogger(__name__)
+
+Floats = NDArray[np.float64]
+Indices = NDArray[np.int64]
+Words = list[list[Floats]]
+
+# Maximum number of lines in a group, per pair that it should have: few lines of a table may have
+# pairs, and a list has several lines for each distinct hypothesis.
+_TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
+_PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
+
+
+class InputPairs(NumberedLines, Protocol):
+    """A block of input lines, and their pairs."""
+
+    @property
+    def block(self) -> PhraseBlock:
+        """The pairs to score."""
+
+
+AnyLines = TypeVar("AnyLines", bound=InputPairs)
+
+
+class PairLines(NamedTuple):
+    """A block of lines of parallel text, or of pairs passed from Python."""
+
+    before: int
+    block: PhraseBlock
+
+    @property
+    def num_lines(self) -> int:
+        """Number of pairs in this block."""
+        return len(self.block.places)
+
+
+def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
+    """Lazily group pairs into blocks."""
+    iterator, before = iter(pairs), 0
+    while some := list(islice(iterator, _PAIRS_OF_TEXT)):
+        yield PairLines(before, PhraseBlock.of(some))
+        before += len(some)
+
+
+class LineScores(NamedTuple):
+    """The values of the pairs in a block of lines."""
+
+    values: Floats  # (rows, pairs)
+    # For each row of networks, the log-probabilities of words; see `BlockScores`.
+    words: Words | None
+
+
+class _LineGroup(NamedTuple, Generic[AnyLines]):
+    lines: list[AnyLines]
+    missing: tuple[Indices | None, ...]
+    # For each feature: its values, (rows, pairs), NaN where the cache has none; and the cache's
+    # keys, by row and pair.
+    known: list[Floats | None]
+    keys: list[list[list[bytes]]]
+
+
+class Scoring:
+    """Scores the pairs of phrase tables, n-best lists or text with columns that are loaded.
+
+    A context manager, which ends the workers and closes the cache; it may be entered again. A value
+    depends only on its pair, to the last bit, and not on neighbouring lines, the engine, the number
+    of workers, or a cache. Columns of given scores are for one input file.
+
+    :param request: the columns, whose models and files are loaded here.
+    :param engine: each of its workers has one thread.
+    :param settings: the cache, and what `rescore` does with lists.
+    :param unit: the noun for an input item in messages.
+    :param sets_threads: whether torch has one thread until the end; otherwise the caller sets it.
+    :ivar added: the columns that are added, in the order of the request; the ensemble is the last.
+    :ivar tallies: the tally of each feature over the lines so far.
+    """
+
+    def __init__(
+        self,
+        request: ScoringRequest,
+        engine: Compute,
+        *,
+        settings: Rescoring = Rescoring(),
+        unit: str = "line",
+        sets_threads: bool = True,
+    ) -> None:
+        self.request, self.settings = request, settings
+        self._engine, self._unit, self._sets_threads = engine, unit, sets_threads
+        loaded = request.load()
+        self.features = [each.feature for each in loaded]
+        self.added = added_columns(request, loaded)
+        self.names = tuple(added.name for added in self.added)
+        self._known_words = words_of_columns(request, loaded)
+        self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
+        rows = tuple(feature.rows for feature in self.features)
+        self._work = ScoringWork(request, rows, self.features)
+        self._cache: ScoreCache | None = None
+        kind = request.device.partition(":")[0]
+        sizes = [feature.group_size[kind] for feature in self.features]
+        self._group_size = BLOCK_SIZE[kind] if request.of_phrases else max(sizes, default=1)
+        per_pair = _TABLE_LINES_PER_PAIR if request.of_phrases else _LIST_LINES_PER_PAIR
+        self._most_lines = per_pair * self._group_size
+        self._pool: WorkerPool[ScoringItem, list[BlockScores]] | None = None
+        self._computing, self._stack = ExitStack(), ExitStack()
+        self._start_counting()
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[Column | StrPath],
+        settings: Rescoring = Rescoring(),
+        compute: Compute = Compute(),
+        *,
+        of_phrases: bool = False,
+        words: bool = False,
+        sets_threads: bool = True,
+    ) -> Self:
+        """Check the columns, and load models and files.
+
+        :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
+        :param words: whether the scores of single words are needed, which disables the cache.
+        """
+        compute = compute.on_workers()
+        columns = as_columns(columns)
+        check_columns(columns, of_phrases=of_phrases)
+        if settings.ensemble and sum(isinstance(column, Network) for column in columns) < 2:
+            raise ArgumentError("--ensemble requires at least two models")
+        request = ScoringRequest.of(
+            columns, compute, of_phrases=of_phrases, ensemble=settings.ensemble, words=words
+        )
+        for column, checkpoint in request.networks:
+            column.check_config(checkpoint.config)
+        if request.aligned and settings.ensemble:
+            problem = "--ensemble cannot be used with a joint model, which reads alignments"
+            raise ArgumentError(problem)
+        scoring = cls(request, compute, settings=settings, sets_threads=sets_threads)
+        if not of_phrases:
+            check_feature_names(scoring.names)
+        if words and settings.cache is not None:
+            _logger.warning("word scores are always computed: the cache is not used")
+        if settings.ensemble:
+            warn_of_shortlists([checkpoint for _, checkpoint in request.networks])
+        return scoring
+
+    def __enter__(self) -> Self:
+        """Open the cache, and set up torch: one thread per worker, and the requested precision."""
+        self._start_counting()
+        is_cached = any(row.highest is not None for each in self.features for row in each.rows)
+        if self.settings.cache is not None and is_cached and not self.request.words:
+            from phrasescore.features.score_cache import ScoreCache
+
+            opened = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)
+            self._cache = self._stack.enter_context(opened)
+        if self.request.models and self._sets_threads:
+            self._stack.enter_context(torch_threads(1))
+        for feature in self.features:
+            self._computing.enter_context(feature.computing())
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        for note in () if self._pool is None else self._pool.notes:
+            _logger.warning("%s", note)
+        # After an error, features end work in progress, for which the workers would wait.
+        stacks = (self._computing, self._stack) if any(error) else (self._stack, self._computing)
+        self._pool = self._cache = None
+        with ExitStack() as last:
+            last.push(stacks[1])
+            stacks[0].__exit__(*error)
+
+    def _start_counting(self) -> None:
+        nothing = PhraseBlock.of([])
+        self.tallies: list[Any] = [feature.score(nothing).tally for feature in self.features]
+
+    def score(
+        self, lines: Iterable[AnyLines], source: str, target: str
+    ) -> Iterator[tuple[AnyLines, LineScores]]:
+        """Yield lines with their pairs' values, in order, and count unknown words.
+
+        The values have a row for each of `added`, except given scores.
+
+        :param source: the name of the sentences in messages; ``target`` names the translations.
+        """
+        self._start_counting()
+        if self._unknown_words is None:  # counted over all files, to warn only once
+            self._unknown_words = unknown_words_of(source, target, self._known_words)
+        sources, targets = self._unknown_words
+        for each, scores in self.score_lines(lines):
+            sources.count_side(each.block, 0)
+            targets.count_side(each.block, 1)
+            yield each, LineScores(self._added_values(each.block, scores), scores.words)
+        sources.warn()
+        targets.warn()
+
+    def score_list(self, lines: InputPairs) -> Floats:
+        """Return the values of one list's pairs, with a row for each of `added`."""
+        ((_, scores),) = self.score_lines([lines])
+        return self._added_values(lines.block, scores)
+
+    def _added_values(self, block: PhraseBlock, scores: LineScores) -> Floats:
+        computed = [added for added in self.added if added.given is None]
+        values = scores.values[[added.row for added in computed if added.row is not None]]
+        for row, added in enumerate(computed):
+            if added.normalized:
+                values[row] /= block.lengths(0 if added.reverse else 1) + 1
+        return values
+
+    @property
+    def given(self) -> list[ScoreLines]:
+        """The given scores among the columns."""
+        return [added.given for added in self.added if added.given is not None]
+
+    def tally(self, added: AddedColumn) -> Any:
+        """Return the given scores, or the tally of a column's feature in this file so far."""
+        return added.given if added.feature is None else self.tallies[added.feature]
+
+    @property
+    def networks(self) -> "SentenceWork | None":
+        """The networks' counts in this file so far; None without networks."""
+        return next((self.tally(added) for added in self.added if added.is_network), None)
+
+    @property
+    def notes(self) -> tuple[tuple[str, str], ...]:
+        """The name of each column that is not a network's, and a summary of its values."""
+        others = (added for added in self.added if not added.is_network)
+        return tuple((added.name, str(self.tally(added))) for added in others)
+
+    def depends_on(self) -> dict[str, str]:
+        """Return everything that the values depend on besides the input."""
+        settings = {"version": f"phrasescore {__version__}"}
+        if self.request.models:
+            import torch
+
+            settings["version"] += f", torch {torch.__version__}"
+            device = self.request.device.partition(":")[0]
+            settings |= {"precision": self.request.precision, "device": device}
+        rows = [row for feature in self.features for row in feature.rows]
+        for position, added in enumerate(self.added, start=1):
+            if added.given is not None:
+                text = f"scores {added.given.fingerprint}"
+            else:
+                assert added.row is not None
+                text = rows[added.row].fingerprint + " normalized" * added.normalized
+            settings[f"feature {position}"] = f"{added.name} {text}".strip()  # a column has no name
+        return settings
+
+    def score_lines(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
+        """Yield lines with the values of all features, in order; some groups are read ahead."""
+        if not self.features:
+            yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
+            return
+        groups = map(self._begin, self._groups(lines))
+        for group, pending in read_ahead(groups, lambda: 2 * self._open_pool(()).workers):
+            yield from self._finish(group, pending)
+
+    def _groups(self, lines: Iterable[AnyLines]) -> Iterator[list[AnyLines]]:
+        group: list[AnyLines] = []
+        num_pairs = num_lines = 0
+        for each in lines:
+            group.append(each)
+            num_pairs += len(each.block.places)
+            num_lines += each.num_lines
+            if num_pairs >= self._group_size or num_lines >= self._most_lines:
+                yield group
+                group, num_pairs, num_lines = [], 0, 0
+        if group:
+            yield group
+
+    def _begin(
+        self, lines: list[AnyLines]
+    ) -> tuple[_LineGroup[AnyLines], list[Pending[list[BlockScores]]]]:
+        """Look up lines in the cache, and submit the missing values, if any, to a worker."""
+        block = join_blocks([each.block for each in lines])
+        known: list[Floats | None] = []
+        keys: list[list[list[bytes]]] = []
+        missing: list[Indices | None] = []
+        for feature in self.features:
+            if self._cache is None or feature.rows[0].highest is None:
+                known.append(None)
+                keys.append([])
+                missing.append(None)
+                continue
+            keys.append(_cache_keys(feature.rows, block))
+            values = np.array([self._cache.lookup(column) for column in keys[-1]], np.float64)
+            highest = np.array([[row.highest] for row in feature.rows], np.float64)
+            for wrong in values[values > highest][:1]:
+                raise self._cache.corrupt(f"the score {wrong}")
+            known.append(values)
+            missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
+        group = _LineGroup(lines, tuple(missing), known, keys)
+        needed = [place for place, each in enumerate(missing) if each is None or len(each)]
+        if not needed:
+            return group, []
+        return group, [self._open_pool(needed).submit(ScoringItem(block, group.missing))]
+
+    def _open_pool(self, needed: Sequence[int]) -> WorkerPool[ScoringItem, list[BlockScores]]:
+        """Return the workers, started on first use: the cache may have all values."""
+        if self._pool is None:
+            work = replace(self._work, needed=tuple(needed))
+            pool = open_pool(self._engine, work, gpu_threads=GPU_THREADS)
+            self._pool = self._stack.enter_context(pool)
+        return self._pool
+
+    def _finish(
+        self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
+    ) -> Iterator[tuple[AnyLines, LineScores]]:
+        """Yield the lines in a group with their values, and cache new values."""
+        try:
+            computed = [each.result() for each in pending]
+        except ModelError as error:
+            where = f"in the block that begins with {self._unit} {group.lines[0].before + 1}"
+            raise ModelError(f"{error}, {where}") from error
+        columns: list[Floats] = []
+        words: Words = []
+        for place, (known, missing) in enumerate(zip(group.known, group.missing, strict=True)):
+            scores = computed[0][place] if computed else None
+            if scores is not None:
+                self.tallies[place] += scores.tally
+                words += scores.words or []
+            if known is None or missing is None:
+                assert scores is not None
+                columns.append(scores.values)
+                continue
+            if scores is not None:
+                known[:, missing] = scores.values
+                if self._cache is not None and len(missing):
+                    keys = [
+                        column[index] for column in group.keys[place] for index in missing.tolist()
+                    ]
+                    self._cache.store(keys, scores.values.ravel().tolist())
+            cached = known.shape[1] - len(missing)
+            tally = self.tallies[place]
+            self.tallies[place] = replace(tally, cached=(tally.cached or 0) + cached)
+            columns.append(known)
+        values = np.concatenate(columns)
+        ends = np.cumsum([0, *(len(each.block.places) for each in group.lines)]).tolist()
+        for lines, (begin, end) in zip(group.lines, pairwise(ends), strict=True):
+            of_words = [column[begin:end] for column in words] if words else None
+            yield lines, LineScores(values[:, begin:end], of_words)
+
+
+def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes]]:
+    """Return the cache's keys by row and pair."""
+    from phrasescore.features.score_cache import score_keys  # imports torch
+
+    words = block._replace(affiliations=None)
+    return [score_keys(row.fingerprint, block if row.reads_alignments else words) for row in rows]
