@@ -124,7 +124,7 @@ def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
     lists = b"".join(line for line in nbest.read_bytes().splitlines(True) if line[:1] != b"1")
     nbest.write_bytes(lists)
     options = ["--model", str(model), "--model", str(other), "--ensemble", "--threads", "1"]
-    options += ["--name", "A", "--name", "B", "--name", "Again"]
+    options += ["--replace"]
     arguments = [str(nbest), "--source", str(text), *options, "-o", str(rescored)]
     succeeded(CliRunner().invoke(main, ["rescore", *arguments, "--allow-missing"]))
     for line in rescored.read_text().splitlines():
@@ -267,7 +267,7 @@ def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -
 
 
 def test_copying_without_attention_is_refused(model: Path) -> None:
-    check_refusal(run(model, "--copy-unknown", stdin="u\n"), "needs an attention model")
+    check_refusal(run(model, "--copy-unknown", stdin="u\n"), "needs an rnnsearch model")
 
 
 @pytest.mark.parametrize(
