@@ -89,9 +89,3 @@ class Selecting(Settings, heading="Selection"):
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
         "both models agree."
     )
-    processes: int | None = optional(
-        "Number of processes that score lines.",
-        ge=1,
-        heading="Devices and speed",
-        shown="all cores",
-    )
