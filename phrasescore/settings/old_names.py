@@ -19,6 +19,13 @@ PRESETS = {"attention-small": "rnnsearch-small", "small": "encoder-decoder-small
 FEATURES = {"Attention": "RNNsearch", "RNN": "EncoderDecoder"}
 # Keys of the features of lists in a ``system.toml``.
 KEYS = {"scores_command": "command"}
+# The successors of keys that are gone, by the first name of their table.
+GONE_KEYS = {
+    "data.scores": "add the column by annotate --scores, and name its moses.ini as moses_ini",
+    "engine.nplm": "export the network before the experiment, and name its moses.ini as moses_ini",
+    "features.text": "its settings stand in the table of the feature",
+    "tuning.start": "a row starts from the best earlier row with some of its features",
+}
 # The names of the models in the rows of an experiment that need no table of their own.
 MODELS = {"attention": "rnnsearch", "rnn": "encoder-decoder"}
 

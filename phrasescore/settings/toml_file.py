@@ -22,6 +22,7 @@ import msgspec
 from phrasescore.errors import BOM_PROBLEM, ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
 from phrasescore.settings.declaration import TYPE_NAMES
+from phrasescore.settings.old_names import GONE_KEYS
 
 _Table = TypeVar("_Table")
 
@@ -121,6 +122,9 @@ class TomlTable:
         }
         for key in self._values:
             if key not in hints or key in fields:
+                gone = GONE_KEYS.get(f"{self._name.partition('.')[0]}.{key}")
+                if gone is not None:
+                    raise self.error(key, f"is gone: {gone}")
                 where = f" in [{self._name}]" if self._name else ""
                 known = [name for name in hints if name not in fields]
                 raise ConfigError(self.path, None, unknown(f"key '{key}'{where}", key, known))

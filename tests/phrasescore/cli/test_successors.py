@@ -1,5 +1,8 @@
 """Each verb, option and value of 0.3 still exists, or names its successor."""
 
+import functools
+from pathlib import Path
+
 import click
 import pytest
 
@@ -37,22 +40,16 @@ def test_each_word_of_0_3_exists_or_names_its_successor() -> None:
     gone = [each for each in words if not _exists(*each)]
     verbs = {verb for verb, *option in gone if not option}
     options = {each[:2] for each in gone if len(each) == 2}
-    missing = verbs - successors.VERBS.keys()
-    assert missing == set(), "verbs that are gone without an entry in successors.VERBS"
     # An option of a verb that is gone, or a value of such an option, needs no entry of its own.
     needed = {
         each
         for each in gone
         if each[1:] and each[0] not in verbs and (len(each) == 2 or each[:2] not in options)
-    }
-    missing_options = needed - successors.OPTIONS.keys()
-    assert missing_options == set(), "options that are gone without one in successors.OPTIONS"
+    } | {(verb,) for verb in verbs}
+    assert needed - successors.successors().keys() == set(), "words without a line in the file"
 
 
-@pytest.mark.parametrize(
-    ("words", "successor"),
-    [*(((verb,), text) for verb, text in successors.VERBS.items()), *successors.OPTIONS.items()],
-)
+@pytest.mark.parametrize(("words", "successor"), successors.successors().items())
 def test_a_word_that_is_gone_is_refused_with_its_successor(
     words: tuple[str, ...], successor: str
 ) -> None:
@@ -62,11 +59,17 @@ def test_a_word_that_is_gone_is_refused_with_its_successor(
 
 
 def test_a_verb_an_option_and_a_value_that_are_gone_are_told_apart(
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(successors, "VERBS", {"vote": "use rerank"})
-    old = {("show", "--charts"): "use report", ("show", "--format", "csv"): "use --format json"}
-    monkeypatch.setattr(successors, "OPTIONS", old)
+    file = tmp_path / "successors.toml"
+    file.write_text(
+        'vote = "use rerank"\n[show]\n"--charts" = "use report"\n'
+        '"--format csv" = "use --format json"\n'
+    )
+    monkeypatch.setattr(successors, "_FILE", file)
+    monkeypatch.setattr(
+        successors, "successors", functools.cache(successors.successors.__wrapped__)
+    )
     check_refusal(run("vote", "a", "--votes"), "Error: vote is gone: use rerank\n", 2)
     check_refusal(run("show", "a", "--charts", "b"), "Error: --charts is gone: use report\n", 2)
     problem = "Error: --format csv is gone: use --format json\n"

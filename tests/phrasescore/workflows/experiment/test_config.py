@@ -42,6 +42,8 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
         ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows have the name '+RNN'"),
         ("[data]", "[data]\nlexicon = 'no.f2e'", "no.f2e: cannot open: No such file"),
+        ("[engine]", "[engine]\nnplm = 'no'", "x.toml: [engine] nplm: is gone: export the network"),
+        ("[engine]", "[tuning]\nstart = 'w'\n[engine]", "[tuning] start: is gone: a row starts"),
         (
             "[data]",
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
