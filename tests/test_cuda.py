@@ -224,8 +224,9 @@ def test_a_table_gets_the_scores_of_the_cpu(folder: Path, precision: str) -> Non
 @pytest.mark.parametrize("kind", KINDS)
 def test_hypotheses_get_the_scores_of_the_cpu(folder: Path, kind: str, precision: str) -> None:
     lists = folder / ("nbest.aligned" if kind == "joint" else "nbest")
-    rescore = ("rescore", lists, "--source", folder / "few.en", "--name", "N0", "--allow-missing")
-    options = ("--model", folder / kind, f"--precision={precision}")
+    column = f'model = "{folder / kind}", name = "N0"'
+    rescore = ("rescore", lists, "--source", folder / "few.en", "--column", column)
+    options = ("--allow-missing", f"--precision={precision}")
     values = [
         [each["N0"][0] for each in features(path)] for path in on_both(folder, *rescore, *options)
     ]
@@ -249,10 +250,11 @@ def test_what_is_generated_is_as_probable_as_on_the_cpu(
     lists = []
     for device in ("cpu", "cuda"):
         where = ("--nbest", folder / f"{device}.nbest", "--nbest-size", 2, "-o", folder / device)
-        options = ("--beam=3", "--max-length=6", "--name=N0", f"--device={device}")
+        options = ("--beam=3", "--max-length=6", f"--device={device}")
         exact = () if device == "cpu" else (f"--precision={precision}",)
         run("generate", folder / kind, folder / "few.en", *where, *options, *exact)
-        lists.append([each["N0"][0] for each in features(folder / f"{device}.nbest")])
+        read = features(folder / f"{device}.nbest")
+        lists.append([value for each in read for (value,) in each.values()])
     assert lists[1] == pytest.approx(lists[0], rel=ERRORS[precision])
 
 

@@ -374,5 +374,5 @@ def test_an_unknown_word_is_copied_from_where_the_networks_look(seeds: list[int]
 
 def test_copying_needs_a_network_that_aligns() -> None:
     generator = Generator([RandomNetwork("lstm", "u", "a").checkpoint], CPU)
-    with pytest.raises(PhrasescoreError, match="needs an attention model"):
+    with pytest.raises(PhrasescoreError, match="needs an rnnsearch model"):
         beam_search(generator, [("u",)], BeamSettings(copy_unknown=True))

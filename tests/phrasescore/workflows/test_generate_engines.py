@@ -64,7 +64,7 @@ def test_samples_are_the_same_in_processes(folder: Path) -> None:
 
 
 def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="needs an attention model of whole words"):
+    with pytest.raises(PhrasescoreError, match="needs an rnnsearch model of whole words"):
         copying = Generating(copy_unknown=True)
         phrasescore.generate("text", "model", "out", settings=copying, compute=PROCESSES)
     assert not (folder / "out").exists()
