@@ -17,7 +17,7 @@ def successors() -> Mapping[tuple[str, ...], str]:
 
     The keys are a verb; a verb and an option; or a verb, an option and a value.
     """
-    found = {}
+    found: dict[tuple[str, ...], str] = {}
     for verb, named in tomllib.loads(_FILE.read_text(encoding="utf-8")).items():
         options = {"": named} if isinstance(named, str) else named
         found |= {(verb, *words.split()): successor for words, successor in options.items()}
