@@ -37,8 +37,8 @@ class TableBlock(NamedTuple):
     begins: NDArray[np.int64]
     score_ends: NDArray[np.int64]  # (lines,): where the last score of each line ends
     phrases: NDArray[np.int64]  # (lines, 4): begin and end of the source, then of the target
-    wanted: NDArray[np.bool_] | None = None  # (lines,): which lines get new scores; None for all
-    default: float | None = None  # the natural logarithm for other lines; None omits them
+    # (lines,): which lines get new scores, and are written; None for all.
+    wanted: NDArray[np.bool_] | None = None
 
     @property
     def num_lines(self) -> int:
@@ -75,7 +75,7 @@ class TableBlock(NamedTuple):
         return values if self.wanted is None else values[self.wanted]
 
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
-        """Return the lines with new scores appended to field 3, and all other bytes unchanged.
+        """Return the wanted lines with new scores appended to field 3, all else unchanged.
 
         :param columns: natural logarithms, one array per column with one value per pair. Values
             above 88 can only be counts. They are written as 88, because Moses would read a larger
@@ -86,11 +86,7 @@ class TableBlock(NamedTuple):
             for values in columns
         ]
         begins, ends, score_ends = self.begins[:-1], self.begins[1:], self.score_ends
-        if self.wanted is not None and self.default is not None:
-            spread = np.full((len(finite), self.num_lines), self.default)
-            spread[:, self.wanted] = finite
-            finite = list(spread)
-        elif self.wanted is not None:
+        if self.wanted is not None:
             begins, ends = begins[self.wanted], ends[self.wanted]
             score_ends = score_ends[self.wanted]
         added = np.frombuffer(table_line.format_scores(finite), np.uint8)

@@ -56,7 +56,6 @@ from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
-from phrasescore.workflows.perplexity import PerplexitySummary as PerplexitySummary
 from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
 from phrasescore.workflows.perplexity import perplexity as perplexity
 from phrasescore.workflows.report import ReportSummary as ReportSummary
@@ -75,7 +74,6 @@ from phrasescore.workflows.segment import segment as segment
 from phrasescore.workflows.select import SelectSummary as SelectSummary
 from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import show as show
-from phrasescore.workflows.train import TrainSummary as TrainSummary
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
 from phrasescore.workflows.translation.decoder import Decoder as Decoder
@@ -84,10 +82,9 @@ from phrasescore.workflows.translation.translate import SystemTranslator as Syst
 from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translation.translate import load_system as load_system
 from phrasescore.workflows.translation.translate import translate as translate
-from phrasescore.workflows.tune.lists import TuneOutcome as TuneOutcome
 from phrasescore.workflows.tune.lists import tune as tune
-from phrasescore.workflows.tune.loop import LoopOutcome as LoopOutcome
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
+from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome
 from tuning.methods import Tuned as Tuned
 from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings

@@ -20,7 +20,6 @@ METRIC_TITLES: dict[TableMetric, str] = {"bleu": "BLEU", "word_accuracy": "Word 
 PairedTestName = Literal["approximate", "bootstrap"]
 ReportFormat = Literal["text", "json"]
 SideName = Literal["source", "reference"]
-ModelFormat = Literal["nplm"]
 # sacrebleu's tokenizers; the model of flores200 is downloaded.
 Tokenizer = Literal["none", "13a", "intl", "char", "zh", "flores200"]
 # The keys of phrasescore.generation.segmentation.CONFIDENCES, whose import takes seconds.

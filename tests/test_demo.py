@@ -171,10 +171,10 @@ def test_the_demo_runs_and_a_second_run_repeats_nothing(quick: Path, tmp_path: P
     assert {line.num_scores for line in annotated} == {5}
 
     # Both rows have the same translations: there are no differences to show.
-    results = {"results", "groups", "tuning", "steps"}
+    results = {"results", "groups", "tuning"}
     networks = {"preferences", "samples", "scores", "words", "phrases", "training"}
     for page, expected in ((output / "report", results), (tmp_path / "demo-report", networks)):
-        assert (page / "index.html").stat().st_size > 100_000
+        assert (page / "index.html").stat().st_size > 10_000
         report = json.loads((page / "report.json").read_text(encoding="utf-8"))
         keys = {section["key"] for section in report["sections"]}
         assert keys >= expected

@@ -25,7 +25,7 @@ MAX_VERBS = 21
 MAX_OPTIONS = 338
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
-    *("plotly", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
+    *("matplotlib", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
 )
 
 

@@ -6,8 +6,7 @@ both directions, as step 3 does, and `moses_ini` writes the configuration, as st
 """
 
 from moses_integration.building.configuration import moses_ini
-from moses_integration.building.extraction import Reordering
-from moses_integration.building.symmetrization import METHODS, symmetrize
-from moses_integration.building.tables import build_tables
+from moses_integration.building.symmetrization import symmetrize
+from moses_integration.building.tables import REORDERING_TABLE, build_tables
 
-__all__ = ["METHODS", "Reordering", "build_tables", "moses_ini", "symmetrize"]
+__all__ = ["REORDERING_TABLE", "build_tables", "moses_ini", "symmetrize"]

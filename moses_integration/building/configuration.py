@@ -2,8 +2,10 @@
 
 from collections.abc import Sequence
 
-from moses_integration.building.extraction import Reordering
+from moses_integration.building.extraction import REORDERING
 from moses_integration.text_settings import TextSettings
+
+_REORDERING_SCORES = 6  # three classes, in both directions
 
 _START = """\
 #########################
@@ -44,7 +46,7 @@ TranslationModel0= 0.2 0.2 0.2 0.2
 
 def moses_ini(
     table: str,
-    reordering: tuple[Reordering, str] | None,
+    reordering: str | None,
     models: Sequence[tuple[str, int]],
     *,
     distortion_limit: int,
@@ -53,7 +55,7 @@ def moses_ini(
     """Return the text of a moses.ini with Moses' default weights.
 
     :param table: the path of the phrase table.
-    :param reordering: the lexicalised reordering model, and the path of its table.
+    :param reordering: the path of the reordering table, if there is one.
     :param models: the path and the order of each n-gram model.
     :param text: how the text was prepared, recorded in comments.
     """
@@ -61,13 +63,11 @@ def moses_ini(
     lines = [_START.format(settings=settings, limit=distortion_limit, table=table)]
     weights = ""
     if reordering is not None:
-        model, path = reordering
-        count = model.num_scores
         lines.append(
-            f"LexicalReordering name=LexicalReordering0 num-features={count} "
-            f"type={model.name}-allff input-factor=0 output-factor=0 path={path}\n"
+            f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES} "
+            f"type={REORDERING}-allff input-factor=0 output-factor=0 path={reordering}\n"
         )
-        weights = f"LexicalReordering0={' 0.3' * count}\n"
+        weights = f"LexicalReordering0={' 0.3' * _REORDERING_SCORES}\n"
     features = [
         f"KENLM name=LM{number} factor=0 path={path} order={order}\n"
         for number, (path, order) in enumerate(models)

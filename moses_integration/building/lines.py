@@ -14,7 +14,7 @@ _SMOOTHING = 0.5  # is added to the count of each orientation, as by train-model
 
 
 @KERNEL
-def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_count):  # type: ignore[no-untyped-def]
+def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls):  # type: ignore[no-untyped-def]
     """Return the lines of a phrase table as bytes.
 
     :param pairs: the result of `count_pairs`.
@@ -31,8 +31,6 @@ def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_c
     out = np.empty(size, np.uint8)
     at = 0
     for pair in range(len(best)):
-        if counts[pair] < min_count:
-            continue
         row = rows[best[pair]]
         joint = round_count(counts[pair])
         source_count, target_count = round_count(source_counts[pair]), round_count(totals[pair])
@@ -59,13 +57,10 @@ def write_phrase_table(rows, pairs, totals, layout, texts, lexicon, nulls, min_c
 
 
 @KERNEL
-def write_reordering(rows, pairs, layout, texts, model):  # type: ignore[no-untyped-def]
-    """Return the lines of a reordering table as bytes.
-
-    :param model: the number of classes, and whether the previous and the next phrase count.
-    """
+def write_reordering(rows, pairs, layout, texts):  # type: ignore[no-untyped-def]
+    """Return the lines of a reordering table, with the shares of the orientations, as bytes."""
     best, orientations = pairs[0], pairs[4]
-    classes, has_previous, has_next = model
+    classes = orientations.shape[2]
     size = 0
     for pair in range(len(best)):
         size += _text_size(rows[best[pair]], layout, texts)
@@ -76,14 +71,10 @@ def write_reordering(rows, pairs, layout, texts, model):  # type: ignore[no-unty
     for pair in range(len(best)):
         at = _put_phrases(out, at, rows[best[pair]], layout, texts)
         for side in range(2):
-            if not (has_previous if side == 0 else has_next):
-                continue
             counts = orientations[pair, side]
             total = 0.0
             for number in range(classes):
                 scores[number] = counts[number] + _SMOOTHING
-                if classes == 3 and number == 2:
-                    scores[number] += counts[3] + counts[4]
                 total += scores[number]
             for number in range(classes):
                 at = _put(out, put_number(out, at, scores[number] / total), _SPACE)

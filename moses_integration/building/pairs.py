@@ -23,7 +23,7 @@ def count_pairs(rows, layout):  # type: ignore[no-untyped-def]
             num_pairs += 1
     best, inverse = np.empty(num_pairs, np.int64), np.empty(num_pairs, np.int64)
     counts, source_counts = np.zeros(num_pairs, np.int64), np.empty(num_pairs, np.int64)
-    orientations = np.zeros((num_pairs, 2, 5), np.int64)
+    orientations = np.zeros((num_pairs, 2, 3), np.int64)
     pair = source_pair = -1
     start = source_count = 0
     while start < len(rows):

@@ -1,4 +1,4 @@
-"""Join the word alignments of both directions, as Moses' symal does."""
+"""Join the word alignments of both directions by grow-diag-final-and, as Moses' symal does."""
 
 from collections.abc import Iterator
 from itertools import islice, pairwise
@@ -6,13 +6,12 @@ from itertools import islice, pairwise
 import numpy as np
 
 from moses_integration.alignments import parse_block
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import DataError
 from phrasescore.io.corpora import read_together
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
 
-METHODS = ("grow-diag-final-and", "grow-diag-final", "grow-diag", "intersect", "union")
 _BLOCK = 5_000  # sentences
 _MAX_WORDS = 2_000  # per sentence; the matrix of a pair of sentences must fit into the cache
 
@@ -20,7 +19,7 @@ _MAX_WORDS = 2_000  # per sentence; the matrix of a pair of sentences must fit i
 _FORWARD, _BACKWARD, _BOTH, _ADDED = 1, 2, 3, 4
 
 
-def symmetrize(forward: str, backward: str, method: str = METHODS[0]) -> Iterator[bytes]:
+def symmetrize(forward: str, backward: str) -> Iterator[bytes]:
     """Yield the joined alignment of each sentence pair, as a line without a newline.
 
     Both files contain links from source to target words. As in symal, links of ``forward`` come
@@ -29,12 +28,8 @@ def symmetrize(forward: str, backward: str, method: str = METHODS[0]) -> Iterato
     :param forward: the alignment in which each target word chooses at most one source word, as from
         ``fast_align`` and ``eflomal -f``.
     :param backward: the alignment in which each source word chooses at most one target word.
-    :param method: one of `METHODS`.
     :raises DataError: if a line is malformed, or the files have different lengths.
     """
-    if method not in METHODS:
-        raise ArgumentError(f"expected one of {', '.join(METHODS)}, got {method!r}")
-    options = METHODS.index(method)
     lines = read_together(forward, backward)
     before = 0
     while block := list(islice(lines, _BLOCK)):
@@ -49,7 +44,7 @@ def symmetrize(forward: str, backward: str, method: str = METHODS[0]) -> Iterato
                 line = before + int(np.searchsorted(starts, bad, side="right"))
                 problem = f"expected sentences of at most {_MAX_WORDS} words, found a link to word"
                 raise DataError(path, line, f"{problem} {links[bad].max() + 1}")
-        joined, ends = _join(first, first_starts, second, second_starts, options)
+        joined, ends = _join(first, first_starts, second, second_starts)
         texts = [f"{source}-{target}" for source, target in joined.tolist()]
         for begin, end in pairwise((0, *ends.tolist())):
             yield " ".join(texts[begin:end]).encode()
@@ -57,7 +52,7 @@ def symmetrize(forward: str, backward: str, method: str = METHODS[0]) -> Iterato
 
 
 @_KERNEL
-def _join(first, first_starts, second, second_starts, method):  # type: ignore[no-untyped-def]
+def _join(first, first_starts, second, second_starts):  # type: ignore[no-untyped-def]
     """Return the joined links in symal's order, and where each sentence's links end."""
     out = np.empty((len(first) + len(second), 2), np.int32)
     ends = np.empty(len(first_starts) - 1, np.int64)
@@ -75,27 +70,13 @@ def _join(first, first_starts, second, second_starts, method):  # type: ignore[n
             matrix[forward[index, 1], forward[index, 0]] |= _FORWARD
         for index in range(len(backward)):
             matrix[backward[index, 1], backward[index, 0]] |= _BACKWARD
-        if method <= 2:
-            count = _grow(matrix, method, out, count)
-        else:
-            # symal writes the links of the second direction by source word, and then the rest.
-            for source in range(sources):
-                for target in range(targets):
-                    cell = matrix[target, source]
-                    if cell == _BOTH or (method == 4 and cell == _BACKWARD):
-                        out[count, 0], out[count, 1] = source, target
-                        count += 1
-            for target in range(targets):
-                for source in range(sources):
-                    if method == 4 and matrix[target, source] == _FORWARD:
-                        out[count, 0], out[count, 1] = source, target
-                        count += 1
+        count = _grow(matrix, out, count)
         ends[sentence] = count
     return out[:count], ends
 
 
 @_KERNEL
-def _grow(matrix, method, out, count):  # type: ignore[no-untyped-def]
+def _grow(matrix, out, count):  # type: ignore[no-untyped-def]
     """Grow from the intersection to neighbouring links; append them to ``out``."""
     targets, sources = matrix.shape
     has_source, has_target = np.zeros(targets, np.bool_), np.zeros(sources, np.bool_)
@@ -122,19 +103,13 @@ def _grow(matrix, method, out, count):  # type: ignore[no-untyped-def]
                     if is_link and not (has_source[row] and has_target[column]):
                         matrix[row, column] = _ADDED
                         has_source[row] = has_target[column] = is_growing = True
-    if method <= 1:
-        for kind in (_FORWARD, _BACKWARD):
-            for target in range(targets):
-                for source in range(sources):
-                    if matrix[target, source] != kind:
-                        continue
-                    if method == 0:  # "and": both words must be without a link
-                        is_free = not has_source[target] and not has_target[source]
-                    else:
-                        is_free = not (has_source[target] and has_target[source])
-                    if is_free:
-                        matrix[target, source] = _ADDED
-                        has_source[target] = has_target[source] = True
+    for kind in (_FORWARD, _BACKWARD):
+        for target in range(targets):
+            for source in range(sources):
+                is_free = not has_source[target] and not has_target[source]
+                if matrix[target, source] == kind and is_free:
+                    matrix[target, source] = _ADDED
+                    has_source[target] = has_target[source] = True
     for target in range(targets):
         for source in range(sources):
             if matrix[target, source] == _ADDED:

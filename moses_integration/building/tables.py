@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from moses_integration.building.corpus import AlignedCorpus, read_corpus
-from moses_integration.building.extraction import Reordering, extract_rows
+from moses_integration.building.extraction import REORDERING, extract_rows
 from moses_integration.building.lexicon import Counts, WordTables, add_counts, count_words
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
@@ -25,6 +25,7 @@ _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 MAX_LENGTH = 20  # words per phrase
+REORDERING_TABLE = f"reordering-table.{REORDERING}.gz"
 
 # Receives the name of a step, and how much of it is done, in sentences or rows.
 OnStep = Callable[[str, int, int | None], object]
@@ -38,8 +39,7 @@ def build_tables(
     *,
     work: Path,
     max_phrase_length: int = 7,
-    reordering: str | None = "wbe-msd-bidirectional-fe",
-    min_count: int = 1,
+    reordering: bool = True,
     workers: int = 1,
     block_words: int = 120_000,
     on_step: OnStep = lambda step, done, total: None,  # noqa: ARG005
@@ -54,21 +54,18 @@ def build_tables(
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.
     :param max_phrase_length: the longest phrase, in words of either side.
-    :param reordering: the kind of reordering model: ``wbe``, ``phrase`` or ``hier``; ``msd`` or
-        ``mslr``; ``bidirectional``, ``backward`` or ``forward``; ``fe``. None for no table.
-    :param min_count: the phrase table leaves out rarer pairs, as with ``score --MinCount``.
+    :param reordering: whether to write a reordering table.
     :param workers: number of threads.
     :param block_words: number of words, of both sides together, whose phrase pairs are sorted in
         memory at a time by each thread.
     :param on_step: called with the name of a step, and how much of it is done.
     :raises DataError: if the files have different lengths, or a line is malformed.
     """
-    model = Reordering.parse(reordering or "wbe-msd-backward-fe")
     if not 1 <= max_phrase_length <= MAX_LENGTH:
         raise ArgumentError(f"max_phrase_length must be 1 to {MAX_LENGTH}, got {max_phrase_length}")
     names = ["lex.f2e", "lex.e2f", "phrase-table.gz"]
-    if reordering is not None:
-        names.append(f"reordering-table.{model.name}.gz")
+    if reordering:
+        names.append(REORDERING_TABLE)
     paths = [os.path.join(folder, name) for name in names]
     steps = _StepReports(on_step)
     with ExitStack() as stack:
@@ -83,19 +80,18 @@ def build_tables(
             on_sentence=steps.begin("read sentences", None),
         )
         builder = _Builder(
-            corpus, model, max_phrase_length, work, threads, workers, 2 * block_words, steps
+            corpus, max_phrase_length, work, threads, workers, 2 * block_words, steps
         )
         lexicon = builder.extract()
         for forward, backward in lexicon.lines(corpus.source, corpus.target):
             outputs[0].write(forward + b"\n")
             outputs[1].write(backward + b"\n")
         builder.count_targets()
-        num_pairs = builder.write(lexicon, min_count, outputs[2:])
+        num_pairs = builder.write(lexicon, outputs[2:])
         if num_pairs == 0:
             raise PhrasescoreError(
-                f"found no phrase pair of at most {max_phrase_length} words that occurs "
-                f"{min_count} times or more: is the text too small for a word "
-                "alignment, or --min-count too large?"
+                f"found no phrase pair of at most {max_phrase_length} words: is the text too small "
+                "for a word alignment?"
             )
     return num_pairs
 
@@ -123,7 +119,6 @@ class _Builder:
     def __init__(
         self,
         corpus: AlignedCorpus,
-        model: Reordering,
         length: int,
         work: Path,
         threads: ThreadPoolExecutor,
@@ -131,7 +126,7 @@ class _Builder:
         bucket_rows: int,
         steps: _StepReports,
     ) -> None:
-        self._corpus, self._model, self._steps = corpus, model, steps
+        self._corpus, self._steps = corpus, steps
         self._threads, self._workers = threads, workers
         layout = self._layout = RowLayout.of(corpus.source, corpus.target, length)
         columns, kind = layout.target.columns, np.uint64
@@ -170,7 +165,7 @@ class _Builder:
         corpus, layout = self._corpus, self._layout
         block = corpus.load(number)
         corpus.blocks[number].unlink()
-        rows = extract_rows(block, layout, self._model)
+        rows = extract_rows(block, layout)
         targets = np.ones((len(rows), layout.target.columns + 1), np.uint64)
         targets[:, :-1] = rows[:, layout.target.first : layout.links]
         counts = count_words(block, corpus.source, corpus.target)
@@ -188,9 +183,9 @@ class _Builder:
                 advance(len(rows))
         self._targets.remove()
 
-    def write(self, lexicon: WordTables, min_count: int, outputs: Sequence[BinaryIO]) -> int:
+    def write(self, lexicon: WordTables, outputs: Sequence[BinaryIO]) -> int:
         """Write the phrase table and the reordering table; return the number of pairs."""
-        corpus, layout, model = self._corpus, self._layout, self._model
+        corpus, layout = self._corpus, self._layout
         columns = layout.target.columns
         totals: Any = np.zeros((0, columns + 1), np.uint64)
         if self._targets.num_rows:
@@ -200,20 +195,17 @@ class _Builder:
         packing = (layout.source, layout.target, layout.links)
         words = tuple(vars(lexicon).values())
         nulls = (corpus.source.null, corpus.target.null)
-        sides = (model.classes, model.direction != "forward", model.direction != "backward")
         shape = (layout.source.columns, layout.links, layout.source.length)
 
         def score(bucket: Bucket) -> tuple[int, int, Any, Any]:
             rows = _merge(self._pairs, bucket)
             pairs = count_pairs(rows, shape)
             targets = find_totals(rows, pairs[0], totals, layout.target.first, columns)
-            table = write_phrase_table(
-                rows, pairs, targets, packing, texts, words, nulls, min_count
-            )
+            table = write_phrase_table(rows, pairs, targets, packing, texts, words, nulls)
             orders = None
             if len(outputs) > 1:
-                orders = write_reordering(rows, pairs, packing, texts, sides)
-            return len(rows), int((pairs[2] >= min_count).sum()), table, orders
+                orders = write_reordering(rows, pairs, packing, texts)
+            return len(rows), len(pairs[0]), table, orders
 
         advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
         num_pairs = 0

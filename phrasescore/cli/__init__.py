@@ -46,11 +46,10 @@ VERBS = {
     for module, verbs in {
         "build": ("build", "build-lm"),
         "experiment": ("experiment", "init"),
-        "lists": ("rerank",),
         "networks": ("export", "train"),
         "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
-        "texts": ("evaluate", "perplexity", "select"),
+        "texts": ("evaluate", "perplexity", "rerank", "select"),
         "translate": ("decode", "generate", "segment", "serve", "translate"),
         "tune": ("tune",),
     }.items()

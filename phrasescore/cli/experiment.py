@@ -28,19 +28,7 @@ _text = partial(options.file, nargs=2, required=True)
 )
 @heading("Long runs")
 @options.flag("--dry-run", "List the steps, and show which are done.")
-@options.option(
-    "--step",
-    "Run one step that --dry-run lists, with _ for the blanks in its name.",
-    metavar="NAME",
-)
-@click.pass_context
-def experiment(
-    ctx: click.Context,
-    config: str,
-    output: str,
-    dry_run: bool,
-    step: str | None,
-) -> None:
+def experiment(config: str, output: str, dry_run: bool) -> None:
     """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
 
     Each row has its own weights, from several tuning runs. The results are table.txt, table.toml
@@ -48,14 +36,10 @@ def experiment(
     or settings change.
     """
     from phrasescore.io.text_table import text_table
-    from phrasescore.workflows.experiment.one_step import run_step
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
     from phrasescore.workflows.experiment.table import REPORT, to_text
 
-    if step is not None:
-        options.refuse_others(ctx, {"config", "output", "step"}, "cannot be used with --step")
-        run_step(config, output, step, command=typed_command())
-    elif dry_run:
+    if dry_run:
         rows = [
             (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
             for number, step in enumerate(plan_experiment(config, output), start=1)

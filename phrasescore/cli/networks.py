@@ -3,11 +3,10 @@
 import logging
 import os
 import sys
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from phrasescore.arguments import ModelFormat
 from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading, names_of
 from phrasescore.cli.progress import show_progress
@@ -129,7 +128,7 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
         if is_first:
             raise
         ctx.exit(1)
-    _finish(given["kind"], given["output"], done.record, num_inputs=len(given["inputs"]))
+    _finish(given["kind"], given["output"], done, num_inputs=len(given["inputs"]))
 
 
 def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -144,7 +143,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
             flag = {"model": "from"}.get(name, name)
             raise click.UsageError(f"--objective xbleu requires --{flag}")
     done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
-    _finish(given["kind"], given["output"], done.record, num_inputs=1)
+    _finish(given["kind"], given["output"], done, num_inputs=1)
 
 
 def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
@@ -167,12 +166,6 @@ def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) ->
 )
 @options.argument("model", metavar="MODEL")
 @heading("Output")
-@options.choice(
-    "--format model_format",
-    "The format of the file; nplm is the text format that a Moses built with NPLM loads.",
-    get_args(ModelFormat),
-    default="nplm",
-)
 @options.output
 @heading("Input")
 @options.file("--moses-ini", "The moses.ini that the network's feature is added to.", "IN")
@@ -181,6 +174,7 @@ def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) ->
 def export(model: str, output: str, **given: Any) -> None:
     """Export the network MODEL, of the kind cslm or joint, for use in Moses' search.
 
+    The format is NPLM's text format, which a Moses built with NPLM loads.
     Moses scores without log Z, so the network must have been trained with
     --set model.self_normalization=0.1. The words of a joint model are written to
     OUTPUT.source_vocab and OUTPUT.target_vocab.

@@ -35,13 +35,6 @@ _logger = logging.getLogger(__name__)
     "Keep only lines whose source occurs in this text, which has one tokenised sentence per line.",
     "TEXT",
 )
-@options.option(
-    "--keep-others",
-    "With --for: also keep the other lines, with this probability in the new columns; 1 does not "
-    "change the model score.",
-    type=float,
-    metavar="VALUE",
-)
 @options.resume
 @options.of(Compute)
 @click.pass_context

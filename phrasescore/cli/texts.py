@@ -1,4 +1,4 @@
-"""``phrasescore evaluate``, ``perplexity`` and ``select``: work on texts."""
+"""``phrasescore evaluate``, ``perplexity``, ``select`` and ``rerank``: work on texts and lists."""
 
 import json
 import logging
@@ -13,6 +13,7 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Evaluating, Selecting
+from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
 
@@ -57,7 +58,7 @@ def evaluate(**given: Any) -> None:
 @options.verb(
     "Measure the perplexity of text",
     "perplexity test.fr --model cslm --lm lm.fr.arpa.gz",
-    main="--model --lm --mix-on --format --device --threads",
+    main="--model --lm --format --device --threads",
 )
 @options.argument("texts", metavar="TEXT...", nargs=-1, required=True)
 @heading("Input")
@@ -66,9 +67,6 @@ def evaluate(**given: Any) -> None:
     "--lm",
     "An n-gram model: an ARPA file (also .gz) or a KenLM binary. With --model, it also predicts "
     "the words outside the network's shortlist.",
-)
-@options.file(
-    "--mix-on", "Also report the mixture of both models, with the best weight for this text.", "DEV"
 )
 @heading("Output")
 @options.report_format
@@ -84,7 +82,7 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
     """
     from phrasescore.workflows.perplexity import perplexity as run
 
-    figures = run(texts, **grouped(run, given), progress=show_progress).texts
+    figures = run(texts, **grouped(run, given), progress=show_progress)
     if report_format == "json":
         click.echo(json.dumps([text.to_dict() for text in figures], indent=1))
     else:
@@ -126,4 +124,40 @@ def select(text: str, output: str, **given: Any) -> None:
         f"select: kept {done.kept:,} of {done.lines:,} lines, whose cross-entropy differences are "
         f"at most {done.highest_difference:.4f}"
     )
+    next_step.suggest()
+
+
+@options.verb(
+    "Write the best hypothesis of each n-best list",
+    "rerank nbest.new.gz --weights weights -o translations.fr",
+    main="--weights --average -o --nbest",
+)
+@options.argument("nbest", metavar="NBEST")
+@heading("Order of the hypotheses")
+@options.file(
+    "--weights",
+    "Order by the weighted sum of the features, with the weights in this file: 'Name= value' "
+    "lines, or a moses.ini.",
+)
+@options.of(Reranking)
+@heading("Output")
+@options.file(
+    "--nbest nbest_file",
+    "Write the whole lists in their new order to this file, with the new score as total.",
+)
+@options.output
+def rerank(nbest: str, output: str, nbest_file: str | None, **given: Any) -> None:
+    """Order the hypotheses in NBEST by a new score, and write the best one from each list.
+
+    The output has one line per source sentence, in order. Hypotheses with equal scores keep the
+    decoder's order. Scores are natural logarithms.
+    """
+    from phrasescore.workflows.rerank import rerank as run
+
+    own = grouped(run, given)
+    done = run(nbest, output, lists=nbest_file, **own, progress=show_progress)
+    text = "the best hypothesis changed in %s of %s sentences"
+    _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
+    if done.unweighted:
+        _logger.info("ignored features, which have no weight: %s", ", ".join(done.unweighted))
     next_step.suggest()

@@ -17,7 +17,7 @@ from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSetting
 
 _logger = logging.getLogger(__name__)
 
-_OF_ENGINE = ("engine", "workers", "ray_address", "allow_unlike")
+_OF_ENGINE = ("engine", "workers")
 _LIST_SIZE = 100  # of --nbest
 _nbest = options.together(
     options.file(

@@ -98,7 +98,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         own = _OF_LISTS | names_of(tuning.ListTuning, tuning.TuningFiles) | {"threads"}
         options.refuse_others(ctx, own | {"device"}, "can only be used with --decoder")
         done = tune_lists(**grouped(tune_lists, only(given, own)), progress=show_progress)
-        next_step.suggest(names=done.weights.keys(), rescore_options=())
+        next_step.suggest(names=done.weights.lists.keys(), rescore_options=())
     else:
         from phrasescore.workflows.tune.loop import tune_with_decoder
 

@@ -244,17 +244,14 @@ class ActorPool(WorkerPool[Item, Result]):
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
 
     def _compare(self, one: dict[str, str], other: dict[str, str]) -> None:
-        """Reject workers that differ, or note the difference."""
+        """Reject workers that differ."""
         differences = "; ".join(
             f"{name} {one[name]} and {other.get(name, 'none')}"
             for name in one
             if one[name] != other.get(name)
         )
-        problem = f"Ray's workers differ: {differences}"
-        if one["phrasescore"] != other["phrasescore"] or not self._engine.allow_unlike:
-            self._fail(PhrasescoreError(f"{problem}: the last bits of values may differ"))
-        elif problem not in self.notes:
-            self.notes = (*self.notes, problem)
+        problem = f"Ray's workers differ: {differences}: the last bits of values may differ"
+        self._fail(PhrasescoreError(problem))
 
     def _accept(self, task: _ActorTask[Item, Result]) -> None:
         if self._error is not None:

@@ -20,29 +20,33 @@ from phrasescore.version import __version__
 # Ray's own switch: 0 binds all its servers to 127.0.0.1, on every system.
 _NETWORK = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"
 _ANSWER = 15.0  # seconds to wait for a connection to an address
+_ADDRESS = "RAY_ADDRESS"  # Ray's own variable: the address of a running Ray, or auto
 # Instructions by which libraries choose their matrix kernels.
 _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "amx_bf16")
 
 
 class RayConnection:
-    """A connection to a running Ray, or to one started here; ``ray`` is the module."""
+    """A connection to the Ray at ``RAY_ADDRESS``, or to one started here.
+
+    :ivar ray: the module.
+    """
 
     def __init__(self, engine: Compute) -> None:
-        self.ray = _import_ray(engine.ray_address)
+        address = os.environ.get(_ADDRESS) or None
+        self.ray = _import_ray(address)
         self._is_ours = not self.ray.is_initialized()
         # Logs and sockets of the Ray that we have started.
         self._folder: Path | None = None
         if self._is_ours:
             try:
-                self._open(engine)
+                self._open(engine, address)
             except BaseException:  # Ray may run: a signal waited until it had started
                 self.close()
                 raise
 
-    def _open(self, engine: Compute) -> None:
-        address = engine.ray_address
+    def _open(self, engine: Compute, address: str | None) -> None:
         if address is None:
-            # "local" ignores a running Ray and RAY_ADDRESS.
+            # "local" ignores a running Ray.
             options: dict[str, Any] = {
                 "address": "local",
                 "num_cpus": usable_threads(engine.workers),
@@ -95,7 +99,7 @@ def _check_answer(address: str) -> None:
     try:
         socket.create_connection((host, int(port)), timeout=_ANSWER).close()
     except (OSError, ValueError) as error:
-        problem = f"--ray-address: expected HOST:PORT of a running Ray, found {address!r}: {error}"
+        problem = f"{_ADDRESS}: expected HOST:PORT of a running Ray, found {address!r}: {error}"
         raise PhrasescoreError(problem) from error
 
 

@@ -13,13 +13,13 @@ import numpy as np
 import scipy.optimize
 from scipy.special import logsumexp
 
-from phrasescore.generation.segmentation import Cut, Floats
+from phrasescore.generation.segmentation import SEED, Cut, Floats
 
 _BOUND = 1000.0  # of a and b, which extreme moments (whole sentences) would make infinite
 
 
-def random_cuts(per_segment: float, per_square: float, *, max_segment: int, seed: int) -> Cut:
-    """Return a function that draws segmentations; each depends only on the seed and its number.
+def random_cuts(per_segment: float, per_square: float, *, max_segment: int) -> Cut:
+    """Return a function that draws segmentations; each depends only on its number.
 
     :param per_segment: a in the module's formula.
     :param per_square: b times the square of ``max_segment``.
@@ -30,7 +30,7 @@ def random_cuts(per_segment: float, per_square: float, *, max_segment: int, seed
 
     def cut(number: int, length: int) -> list[int]:
         nonlocal log_totals
-        generator = np.random.default_rng([seed, number])
+        generator = np.random.default_rng([SEED, number])
         if length >= len(log_totals):
             log_totals = _log_totals(log_weights, length)
         sizes = []
@@ -48,17 +48,14 @@ def random_cuts(per_segment: float, per_square: float, *, max_segment: int, seed
     return cut
 
 
-def fit_random_cuts(segmentations: Iterable[Sequence[int]], *, max_segment: int, seed: int) -> Cut:
-    """Fit cuts to the mean and variance of the segment lengths in ``segmentations``."""
+def fit_random_cuts(segmentations: Iterable[Sequence[int]], *, max_segment: int) -> Cut:
+    """Fit cuts to the mean and variance of the segment lengths in one or more segmentations."""
     counts: dict[int, int] = {}
     segments = squares = 0
     for sizes in segmentations:
-        if sizes:
-            counts[sum(sizes)] = counts.get(sum(sizes), 0) + 1
-            segments += len(sizes)
-            squares += sum(size**2 for size in sizes)
-    if not counts:
-        return random_cuts(0.0, 0.0, max_segment=max_segment, seed=seed)
+        counts[sum(sizes)] = counts.get(sum(sizes), 0) + 1
+        segments += len(sizes)
+        squares += sum(size**2 for size in sizes)
     lengths = np.array(sorted(counts))
     shares = np.array([counts[length] for length in lengths.tolist()]) / sum(counts.values())
     wanted = np.array([segments, squares / max_segment**2]) / sum(counts.values())
@@ -78,7 +75,7 @@ def fit_random_cuts(segmentations: Iterable[Sequence[int]], *, max_segment: int,
         options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
     )
     per_segment, per_square = fit.x.tolist()
-    return random_cuts(per_segment, per_square, max_segment=max_segment, seed=seed)
+    return random_cuts(per_segment, per_square, max_segment=max_segment)
 
 
 def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Floats:

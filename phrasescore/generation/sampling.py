@@ -35,16 +35,11 @@ class SampleSettings:
     """The number of samples per source, and the settings for drawing them."""
 
     count: int
-    # A word is drawn in proportion to p^(1 / temperature); lower values favour the best word.
-    temperature: float = 1.0
     seed: int = 1  # from 0 to 2^64 - 1
     max_length: int | None = None  # in words; None for twice the source's length plus 10
     unknown: bool = True  # whether ``<unk>`` may be drawn
 
     def __post_init__(self) -> None:
-        if not 0 < self.temperature < np.inf:
-            problem = f"temperature: expected a number above 0, got {self.temperature}"
-            raise PhrasescoreError(problem)
         if not 0 <= self.seed < 2**64:
             raise PhrasescoreError(f"seed: expected a number from 0 to 2^64 - 1, got {self.seed}")
 
@@ -81,9 +76,8 @@ def sample_targets(
 ) -> list[list[Generated]]:
     """Return random targets for each source, ordered by sample number.
 
-    ``log_prob`` is the networks' log-probability, not the tempered one. ``finished`` is False
-    for a target that does not end within the maximum length, and for subwords that split a word
-    into unusual pieces.
+    ``finished`` is False for a target that does not end within the maximum length, and for subwords
+    that split a word into unusual pieces.
 
     :param numbers: the number of each source, on which its samples depend; by default 0, 1, ...
     """
@@ -180,9 +174,7 @@ class _Sampler:
                 log_probs[:, Vocabulary.UNKNOWN] = -np.inf
             borders = starts[first : first + len(log_probs) + 1]
             samples = order[borders[0] : borders[-1]]
-            drawn[samples] = draw_words(
-                log_probs, self._settings.temperature, borders - borders[0], numbers[samples]
-            )
+            drawn[samples] = draw_words(log_probs, borders - borders[0], numbers[samples])
         return drawn
 
     def _generated(self, text: list[int], log_prob: float, finished: bool) -> Generated:

@@ -30,6 +30,8 @@ Floats = NDArray[np.float64]
 BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
 
+SEED = 1  # of the random controls
+
 _UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
 
 # Returns one or more candidate translations of each span, most probable first.
@@ -120,14 +122,14 @@ def best_cuts(confidences: Floats) -> list[int]:
     return cuts[::-1]
 
 
-def cut_by_random_confidence(seed: int, max_segment: int) -> Cut:
+def cut_by_random_confidence(max_segment: int) -> Cut:
     """Return the control that maximizes the sum of random confidences (section 5.1).
 
-    Confidences are uniform between -1 and 0, and depend only on the seed and the sentence's number.
+    Confidences are uniform between -1 and 0, and depend only on the sentence's number.
     """
 
     def cut(number: int, length: int) -> list[int]:
-        generator = np.random.default_rng([seed, number])
+        generator = np.random.default_rng([SEED, number])
         return best_cuts(generator.random((length, max_segment)) - 1.0)
 
     return cut
@@ -188,7 +190,6 @@ class Segmenter:
     max_segment: int = 20
     # The function of a control; None for the segmentation with the highest confidence.
     cut: Cut | None = None
-    min_length: int = 1
     work: SegmentationWork = field(default_factory=SegmentationWork, init=False)
     _kept: dict[Words, _Translated] = field(default_factory=dict, init=False)
 
@@ -207,9 +208,8 @@ class Segmenter:
 
     def _plan(self, number: int, words: Words) -> "_Planned":
         length, longest = len(words), self.max_segment
-        cut = cut_nothing if length < self.min_length else self.cut
-        if cut is not None:
-            return _Planned(words, True, _bounds(cut(number, length)))
+        if self.cut is not None:
+            return _Planned(words, True, _bounds(self.cut(number, length)))
         spans = [
             (start, end)
             for start in range(length)
@@ -327,12 +327,12 @@ def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
     return (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list[int]]:
-    """Yield the segment sizes of each sentence that has at least ``min_length`` words."""
+def read_sizes(path: str, *, max_segment: int) -> Iterator[list[int]]:
+    """Yield the segment sizes of each sentence that has words."""
     is_empty = True
     for number, raw in enumerate(read_lines(path), start=1):
         sizes = _sizes(path, number, decode(path, number, raw))
-        if sum(sizes) < max(min_length, 1):
+        if not sizes:
             continue
         if max(sizes) > max_segment:
             limit = f"expected segments of at most {max_segment} words (--max-segment)"
@@ -340,8 +340,7 @@ def read_sizes(path: str, *, min_length: int, max_segment: int) -> Iterator[list
         is_empty = False
         yield sizes
     if is_empty:
-        minimum = f"one sentence with {max(min_length, 1)} words or more"
-        raise DataError(path, None, f"expected at least {minimum}, found none")
+        raise DataError(path, None, "expected at least one sentence with words, found none")
 
 
 def _sizes(path: str, number: int, text: str) -> list[int]:

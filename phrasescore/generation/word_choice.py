@@ -38,14 +38,14 @@ def _best_words(log_probs, out):  # type: ignore[no-untyped-def]
 
 
 @ELEMENTWISE
-def _draw_words(log_probs, sharpness, starts, numbers, sums, out):  # type: ignore[no-untyped-def]
+def _draw_words(log_probs, starts, numbers, sums, out):  # type: ignore[no-untyped-def]
     use_widest_registers()
     for row in range(len(log_probs)):
         highest = log_probs[row].max()
         total = 0.0
         last = 0
         for word in range(len(sums)):
-            value = np.float32((log_probs[row, word] - highest) * sharpness)
+            value = np.float32(log_probs[row, word] - highest)
             # A word less than e^-87 times as probable as the best is not drawn: exp() is limited.
             if value > _LOWEST:
                 total += exp(value)
@@ -72,8 +72,8 @@ def best_words(log_probs: Tensor, count: int) -> Ids:
     return np.pad(best, ((0, 0), (0, count - best.shape[1])), constant_values=-1)
 
 
-def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floats) -> Ids:
-    """Draw a word for each random number, in proportion to p^(1 / temperature) in its row.
+def draw_words(log_probs: Tensor, starts: Ids, numbers: Floats) -> Ids:
+    """Draw a word for each random number, in proportion to p in its row.
 
     A number selects the word at this point in the cumulative distribution.
 
@@ -81,15 +81,13 @@ def draw_words(log_probs: Tensor, temperature: float, starts: Ids, numbers: Floa
     :param starts: ``(rows + 1,)``: indices at which each row's numbers begin, and their end.
     :param numbers: the numbers of all rows, concatenated, in [0, 1).
     """
-    # A finite number, because 0 times infinity would be NaN for the best word.
-    sharpness = np.float32(min(1 / temperature, float(np.finfo(np.float32).max)))
     out = np.empty(len(numbers), np.int64)
     if is_fused(log_probs):
         sums = np.empty(log_probs.shape[1])
-        _draw_words(log_probs.numpy(), sharpness, starts, numbers, sums, out)
+        _draw_words(log_probs.numpy(), starts, numbers, sums, out)
         return out
     highest = log_probs.max(1, keepdim=True).values
-    weights = ((log_probs - highest) * float(sharpness)).exp().double()
+    weights = (log_probs - highest).exp().double()
     running = weights.cumsum(1)
     rows = torch.from_numpy(np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
     rows = rows.to(log_probs.device)

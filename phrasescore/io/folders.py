@@ -27,7 +27,7 @@ def writing_folder(path: StrPath) -> Iterator[Path]:
     ``path`` is a symbolic link, its target is replaced.
     """
     shown, path = path, Path(os.path.realpath(path))
-    new, old = names_beside(path)
+    new, old = (path.with_name(f"{path.name}{end}") for end in (NEW, OLD))
     with writing(shown):
         try:
             remove_folder(new)
@@ -47,18 +47,13 @@ def writing_folder(path: StrPath) -> Iterator[Path]:
             raise
 
 
-def names_beside(path: Path) -> tuple[Path, Path]:
-    """Return the temporary names that `writing_folder` gives the new and the older folder."""
-    return path.with_name(f"{path.name}{NEW}"), path.with_name(f"{path.name}{OLD}")
-
-
-def model_folders(output: StrPath, work_dir: StrPath | None = None) -> tuple[Path, Path]:
+def model_folders(output: StrPath) -> tuple[Path, Path]:
     """Return the model folder to write, and the folder for its unfinished run."""
     model = Path(os.path.normpath(output))
     if not model.name or os.fspath(output) == "-":
         problem = f"{os.fspath(output) or repr('')}: expected the name of a folder for the model"
         raise PhrasescoreError(problem)
-    return model, Path(work_dir) if work_dir else model.with_name(f"{model.name}.work")
+    return model, model.with_name(f"{model.name}.work")
 
 
 def check_folder_above(path: Path) -> None:

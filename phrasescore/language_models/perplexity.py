@@ -1,4 +1,4 @@
-"""Measure how well language models predict text: perplexities, and mixtures of two models.
+"""Measure how well language models predict text: perplexities.
 
 All models predict the same events: each word of each sentence and its ``</s>``. A word that a model
 does not know is scored as its ``<unk>``; a perplexity includes or excludes such words.
@@ -24,8 +24,6 @@ Flags = NDArray[np.bool_]
 
 # Number of sentences that are scored together.
 _SENTENCES = 1024
-# Accuracy of the weight in a mixture.
-_NEAR = 1e-9
 
 
 class TextScores(NamedTuple):
@@ -67,36 +65,6 @@ def measure(scores: TextScores) -> Perplexity:
 def _perplexity(log_probs: Floats) -> float:
     # The finite weights of a damaged model can give a perplexity that overflows.
     return math.exp(min(-log_probs.mean(), 700.0))
-
-
-def mixture(first: Floats, second: Floats, weight: float) -> Floats:
-    """Return log(weight p1 + (1 - weight) p2) of each event; ``weight`` is from 0 to 1."""
-    with np.errstate(divide="ignore"):
-        parts = np.log([weight, 1.0 - weight])
-    mixed: Floats = np.logaddexp(first + parts[0], second + parts[1])
-    return mixed
-
-
-def mixture_weight(first: Floats, second: Floats) -> float:
-    """Return the weight of the first model, from 0 to 1, that makes a text most probable.
-
-    The log-probability is a concave function of the weight, so its maximum is where its slope is 0,
-    or at an end.
-    """
-    odds = second - first
-
-    def slope(weight: float) -> float:
-        # The first model's share p1 w / (p1 w + p2 (1 - w)), computed without overflow.
-        shares = np.exp(-np.logaddexp(0.0, odds + math.log1p(-weight) - math.log(weight)))
-        return float((shares / weight - (1 - shares) / (1 - weight)).mean())
-
-    if slope(_NEAR) <= 0:
-        return 0.0
-    if slope(1 - _NEAR) >= 0:
-        return 1.0
-    from scipy.optimize import brentq  # slow to import, and only mixtures need it
-
-    return float(brentq(slope, _NEAR, 1 - _NEAR, xtol=_NEAR))
 
 
 def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]]) -> TextScores:

@@ -6,18 +6,12 @@ A block is a table or a figure; the page shows the same blocks as the file ``rep
 import json
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 from sacremoses import MosesDetokenizer
 
-from phrasescore.io.output import open_output
-
 Cell = str | int | float | None
 
-# How to write bytes in file names that are not UTF-8. In Python they are U+DC80 to U+DCFF; here
-# they are escaped as \udc80 to \udcff.
-ENCODE_ERRORS = "backslashreplace"
 _DETOKENIZER = MosesDetokenizer()
 
 
@@ -33,10 +27,10 @@ def shown(words: Iterable[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table whose rows can be sorted and searched; ``name`` (``[a-z0-9-]``) is its anchor.
+    """A table; ``name`` (``[a-z0-9-]``) is its anchor.
 
     :ivar formats: how the page shows the numbers of each column: a format specification such as
-        ``.2f``, ``p`` for p-values, or "" for four significant digits of the largest number.
+        ``.2f``, ``p`` for p-values, or "" for six significant digits.
     :ivar spans: headings that span columns, each with its number of columns. The columns below one
         have it in their names, as in "test: BLEU", and the page shows the rest.
     :ivar strong: the row and column indices of cells in bold.
@@ -54,12 +48,10 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Points:
-    """A scatter plot, or a map that places similar items near one another.
+    """A scatter plot of two numbers with one unit, or a map, of which only distances count.
 
-    :ivar labels: one text per point, shown on hover, and next to the point on an enlarged map.
+    :ivar labels: one text per point, shown on hover, and next to the first points on a map.
     :ivar groups: one name per point, which determines its colour; empty for a single group.
-    :ivar equal: whether to use the same range for both axes and draw the diagonal.
-    :ivar is_map: whether only distances are meaningful, not the axes.
     """
 
     name: str
@@ -70,74 +62,59 @@ class Points:
     y: tuple[float, ...]
     labels: tuple[str, ...]
     groups: tuple[str, ...] = ()
-    equal: bool = False
     is_map: bool = False
     caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """A heat map of numbers from 0 to 1, with one row of values per row label, top to bottom."""
+    """Attention weights: a row for each predicted word, a column for each word that is read."""
 
     name: str
     title: str
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
-    row_title: str = ""
-    column_title: str = ""
-    value_label: str = ""
     caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A series of points in a figure; a y value of None leaves a gap.
-
-    :ivar spread: half the length of each point's error bar; empty for no error bars.
-    """
+    """The points of a line."""
 
     name: str
-    x: tuple[float | str, ...]
-    y: tuple[float | None, ...]
-    spread: tuple[float, ...] = ()
+    x: tuple[float, ...]
+    y: tuple[float, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """Series with a common x axis: lines over numbers, or points side by side over names."""
+    """Lines with common axes; the y axis is logarithmic."""
 
     name: str
     title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
-    log_y: bool = False
     caption: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimates:
-    """Values with the ends of their intervals, one per row; None leaves a gap.
-
-    :ivar low: the lower end of each interval; empty for no intervals.
-    :ivar high: the upper end of each interval; empty for no intervals.
-    """
+    """Values with the ends of their intervals, one per row; None leaves a gap."""
 
     name: str
     values: tuple[float | None, ...]
-    low: tuple[float | None, ...] = ()
-    high: tuple[float | None, ...] = ()
+    low: tuple[float | None, ...]
+    high: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Intervals:
     """Estimates side by side: a row for each name, from top to bottom, with dots and whiskers.
 
-    :ivar rows: the names of the rows.
     :ivar series: one or more values per row; several are drawn below one another in a row.
-    :ivar signed: whether the values are differences; shows signs and a line at zero.
-    :ivar bars: whether to draw bars from zero, for shares of a whole.
+    :ivar signed: whether the values are differences, which have a line at zero.
     """
 
     name: str
@@ -146,7 +123,6 @@ class Intervals:
     rows: tuple[str, ...]
     series: tuple[Estimates, ...]
     signed: bool = False
-    bars: bool = False
     caption: str = ""
 
 
@@ -222,8 +198,8 @@ class MarkedTexts:
     groups: tuple[MarkedGroup, ...]
 
 
-PLOTTED = (Points, Matrix, Lines)  # what plotly draws
-Block = Table | Points | Matrix | Lines | Intervals | Pyramid | MarkedTexts
+Figure = Points | Matrix | Lines | Intervals | Pyramid
+Block = Table | Figure | MarkedTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,7 +209,6 @@ class Section:
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
     :ivar lead: plain text that explains how to read the section; blank lines separate paragraphs.
     :ivar notes: notes at the end of the section, which the reader has to open.
-    :ivar is_folded: whether the reader has to open the whole section.
     """
 
     key: str
@@ -241,15 +216,13 @@ class Section:
     lead: str
     blocks: tuple[Block, ...]
     notes: tuple[str, ...] = ()
-    is_folded: bool = False
 
 
 class Fact(NamedTuple):
-    """A fact about an input, such as a file and its number of lines; ``link`` may be empty."""
+    """A fact about an input, such as a file and its number of lines."""
 
     name: str
     text: str
-    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,22 +242,16 @@ class Report:
     origin: str = ""
 
 
-def write_data(report: Report, folder: Path) -> None:
-    """Write ``report.json``."""
-    with open_output(str(folder / "report.json")) as stream:
-        stream.write((to_json(report) + "\n").encode(errors=ENCODE_ERRORS))
-
-
 def to_json(report: Report) -> str:
-    """Convert the report to JSON; a block has its fields and its ``kind``."""
+    """Convert the report to JSON; a block has its fields and its kind, such as table or points."""
     sections = [
-        {**asdict(section), "blocks": [block_fields(block) for block in section.blocks]}
+        {
+            **asdict(section),
+            "blocks": [
+                {"kind": type(block).__name__.lower(), **asdict(block)} for block in section.blocks
+            ],
+        }
         for section in report.sections
     ]
     whole = {**asdict(report), "sections": sections}
     return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
-
-
-def block_fields(block: Block) -> dict[str, object]:
-    """Return the fields of a block, and its ``kind``, such as table or points."""
-    return {"kind": type(block).__name__.lower(), **asdict(block)}

@@ -1,7 +1,7 @@
 """Maps of words, phrases and sentences: a network's vectors projected to a plane.
 
-Sutskever et al. (2014) use principal components for their figure 2. Cho et al. (2014) use
-Barnes-Hut t-SNE (van der Maaten, 2013) for their figures 4 and 5.
+Cho et al. (2014) map words and phrases by Barnes-Hut t-SNE (van der Maaten, 2013) in their figures
+4 and 5. Sutskever et al. (2014) map sentences by their principal components in their figure 2.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,13 +24,7 @@ _BATCH_SIZE = 256  # number of sources per forward pass of an encoder
 PERPLEXITY = 30.0  # the usual perplexity of t-SNE: the effective number of neighbours of a point
 FEWEST = 4  # of a map; with 4 points, t-SNE's perplexity, a third of the others, is 1
 _DIMENSIONS = 50  # number of principal components used as input for t-SNE
-_TSNE_AXES = ("t-SNE, dimension 1 (no unit)", "t-SNE, dimension 2 (no unit)")
 _START_DEVIATION = 1e-4  # of the first component at the start of t-SNE, as in scikit-learn
-
-_COMPONENTS = """\
-The second kind of map shows the two directions in which the vectors differ most (principal \
-components), so a distance in it is the part of the vectors' distance along these directions. The \
-first kind (t-SNE) keeps neighbours together; its distances between groups say little."""
 
 _LEADS = {
     "words": "Each point is a word, placed by the vector (embedding) that the network has learned "
@@ -40,13 +34,18 @@ _LEADS = {
     "sentences": "Each point is a sentence, placed by the encoder's output, from which the network "
     "predicts the whole translation: c, or the last state of an LSTM's upper layer.",
 }
+_NEIGHBOURS = "The map (t-SNE) keeps neighbours together; its distances between groups say little."
+_COMPONENTS = (
+    "The map shows the two directions in which the vectors differ most (principal components), so "
+    "a distance in it is the part of the vectors' distance along these directions."
+)
 
 
 class Vectors(NamedTuple):
     """The vectors for a map, ``(points, size)``, with a label and a group for each point."""
 
     title: str  # the title, such as "m30k: words that it reads"
-    name: str  # the prefix of block names, such as "words-1"
+    name: str  # of the block, such as "words-1"
     vectors: Floats
     labels: tuple[str, ...]
     groups: tuple[str, ...]
@@ -54,9 +53,10 @@ class Vectors(NamedTuple):
 
 
 def map_section(key: str, sets: Sequence[Vectors]) -> tuple[Section, list[str]]:
-    """Return a section with two maps per set of vectors, and a reason for each omitted set."""
+    """Return a section with a map for each set of vectors, and a reason for each omitted set."""
     blocks: list[Points] = []
     reasons: list[str] = []
+    draw, how = (_components, _COMPONENTS) if key == "sentences" else (_neighbours, _NEIGHBOURS)
     for vectors in sets:
         count = len(vectors.vectors)
         if count < FEWEST:
@@ -64,38 +64,32 @@ def map_section(key: str, sets: Sequence[Vectors]) -> tuple[Section, list[str]]:
         elif not np.ptp(vectors.vectors, axis=0).any():
             reasons.append(f"{vectors.title}: all {count:,} vectors are the same")
         else:
-            blocks += _draw(vectors)
-    return Section(key, f"Maps of {key}", f"{_LEADS[key]}\n\n{_COMPONENTS}", tuple(blocks)), reasons
+            blocks.append(draw(vectors))
+    return Section(key, f"Maps of {key}", f"{_LEADS[key]}\n\n{how}", tuple(blocks)), reasons
 
 
-def _draw(chosen: Vectors) -> Iterator[Points]:
+def _neighbours(chosen: Vectors) -> Points:
     count = len(chosen.vectors)
     perplexity = choose_perplexity(count)
     note = f"t-SNE, perplexity {perplexity:g}"
     if perplexity < PERPLEXITY:
         note = f"{note} (instead of {PERPLEXITY:g}, because there are only {count} points)"
-    yield _points(chosen, "tsne", "t-SNE", neighbour_map(chosen.vectors), _TSNE_AXES, note)
+    return _points(chosen, neighbour_map(chosen.vectors), ("", ""), note)
+
+
+def _components(chosen: Vectors) -> Points:
     plane, shares = principal_components(chosen.vectors)
     axes = (f"component 1 ({shares[0]:.1%})", f"component 2 ({shares[1]:.1%})")
     note = f"Principal components, with {shares.sum():.1%} of the variance"
-    yield _points(chosen, "pca", "principal components", plane, axes, note)
+    return _points(chosen, plane, axes, note)
 
 
-def _points(
-    chosen: Vectors, ending: str, method: str, plane: Floats, axes: tuple[str, str], note: str
-) -> Points:
+def _points(chosen: Vectors, plane: Floats, axes: tuple[str, str], note: str) -> Points:
     # More digits would be invisible but would make the page much larger.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
+    caption = f"{chosen.caption} {note}."
     return Points(
-        f"{chosen.name}-{ending}",
-        f"{chosen.title} ({method})",
-        *axes,
-        x,
-        y,
-        chosen.labels,
-        chosen.groups,
-        is_map=True,
-        caption=f"{chosen.caption} {note}.",
+        chosen.name, chosen.title, *axes, x, y, chosen.labels, chosen.groups, True, caption
     )
 
 

@@ -25,7 +25,6 @@ LONG = 4  # number of words from which source phrases are listed and mapped
 MIN_TARGETS = 3  # source phrases with fewer targets are not compared
 SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
 _CANDIDATES = 200  # frequent source phrases to choose from; overlapping ones count once
-TOP_PAIRS = 25  # number of pairs to list with the largest differences, positive and negative
 # Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5
 SAMPLES = 50  # number of targets to draw from a network per source phrase
@@ -163,14 +162,14 @@ def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
 def score_section(
     pairs: Sequence[TablePair], models: Sequence[tuple[str, Sequence[float], int]], num_pairs: int
 ) -> Section:
-    """Return a plot per model, and tables of the pairs with the largest differences.
+    """Return a plot per model.
 
     :param models: for each model, its name, its log-probabilities for the pairs, and the 0-based
         index of the table score for the same probability.
     """
     labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
     groups = tuple(_group(pair.times) for pair in pairs)
-    blocks: list[Points | Table] = []
+    blocks = []
     for number, (name, scores, column) in enumerate(models, start=1):
         probabilities = [pair.scores[column] for pair in pairs]
         table = [max(math.log(p), _LOWEST) if p > 0 else _LOWEST for p in probabilities]
@@ -188,11 +187,9 @@ def score_section(
                 y=tuple(scores),
                 labels=labels,
                 groups=groups,
-                equal=True,
                 caption=caption,
             )
         )
-        blocks += _disagreements(number, name, pairs, table, scores)
     return Section("scores", "Network scores against table scores", _SCORES_LEAD, tuple(blocks))
 
 
@@ -209,41 +206,6 @@ def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
     pearson = np.corrcoef(table, scores)[0, 1]
     spearman = np.corrcoef(rankdata(table), rankdata(scores))[0, 1]
     return f"Correlation {pearson:.2f} (Pearson), {spearman:.2f} of their ranks (Spearman)."
-
-
-def _disagreements(
-    number: int,
-    name: str,
-    pairs: Sequence[TablePair],
-    table: Sequence[float],
-    scores: Sequence[float],
-) -> list[Table]:
-    """Return tables of the pairs with the largest positive and negative differences."""
-    differences = np.subtract(scores, table)
-    order = np.argsort(-differences, kind="stable").tolist()
-    ends = {
-        "above": [index for index in order if differences[index] > 0][:TOP_PAIRS],
-        "below": [index for index in reversed(order) if differences[index] < 0][:TOP_PAIRS],
-    }
-    columns = (
-        *("source phrase", "target phrase", "times extracted"),
-        *("table", "network", "difference"),
-    )
-    tables = []
-    for end, indexes in ends.items():
-        rows: list[tuple[Cell, ...]] = []
-        for index in indexes:
-            pair, _, times = pairs[index]
-            phrases = (shown(pair.source), shown(pair.target), _count(times))
-            rows.append((*phrases, table[index], scores[index], float(differences[index])))
-        caption = (
-            f"At most {TOP_PAIRS} of the pairs above. The difference is the network's ln p minus "
-            "the table's ln p, not divided by length."
-        )
-        if rows:
-            title = f"Where {name} is farthest {end} the table"
-            tables.append(Table(f"scores-{number}-{end}", title, columns, tuple(rows), caption))
-    return tables
 
 
 def preference_section(

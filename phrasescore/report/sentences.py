@@ -63,23 +63,6 @@ def draw_texts(sentences: Sequence[Words], count: int) -> list[Words]:
     return [texts[index] for index in sorted(indexes)]
 
 
-def note_long_pairs(name: str, checkpoint: Checkpoint, pairs: Sequence[SentencePair]) -> list[str]:
-    """Return a note for each sentence that is longer than the training sentences."""
-    longest = checkpoint.config.training.max_length
-    lengths = [max(len(pair.source), len(pair.target)) for pair in pairs]
-    return [
-        f"sentence {pair.number:,} has {words} words, and {name} was trained on at most {longest}"
-        for pair, words in zip(pairs, lengths, strict=True)
-        if words > longest
-    ]
-
-
-def note_long_texts(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
-    """Return a note if there are sentences longer than the training sentences."""
-    too_long = sum(len(words) > checkpoint.config.training.max_length for words in texts)
-    return [f"{too_long:,} sentences are longer than {name} was trained on"] if too_long else []
-
-
 def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
     """Return a note if a model knows less than half of the words in the texts."""
     words = [word for text in texts for word in text]
@@ -101,9 +84,6 @@ def alignment_section(
             row_labels=_labels((*predicted, _END)),
             column_labels=_labels((*read, _END)),
             values=attention_weights(checkpoint, read, predicted),
-            row_title="predicts",
-            column_title="reads",
-            value_label="attention weight",
             caption=_caption(checkpoint, read, predicted),
         )
         for sentence in sentences

@@ -1,27 +1,19 @@
 """The results of systems: a sentence, a table, the differences from the first one, and weights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import compress
+
+import numpy as np
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison, SystemScore
 from phrasescore.evaluation.significance import SAMPLES, p_value_text
-from phrasescore.report.blocks import (
-    Block,
-    Cell,
-    Estimates,
-    Intervals,
-    Lines,
-    Section,
-    Series,
-    Table,
-)
+from phrasescore.report.blocks import Cell, Estimates, Intervals, Points, Section, Table
 from phrasescore.report.page import MINUS
 from phrasescore.report.tuning import TuneReport
 
 _SIGNIFICANT = 0.05  # the p-value below which a difference is called significant
-_CLEAR = 0.95  # a difference from which one decimal is enough in a sentence
 
 _BLEU = "BLEU, from 0 to 100, as in multi-bleu.perl: on the words in the files, without smoothing."
 P_VALUES = (
@@ -36,8 +28,8 @@ _INTERVALS = (
 _LEAST_SENTENCES = 10  # in a group that is drawn
 
 _GROUPS_LEAD = """\
-Each group of sentences is scored as a separate corpus. The bars are 95% intervals over samples of \
-a group's sentences. Both are unreliable for a few sentences."""
+Each group of sentences is scored as a separate corpus. The whiskers are 95% intervals over \
+samples of a group's sentences. Both are unreliable for a few sentences."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,46 +125,23 @@ def _more(difference: float) -> str:
 
 
 def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
-    first, *others = scores
-    if not others or others[0].p_value is None:
-        best = max(scores, key=lambda score: score.mean)
-        most = " at most" if others else ""
-        return f"{best.name} has{most} {best.mean:.2f} {metric} on {text}."
-    best = max(others, key=lambda score: score.mean)
-    assert best.difference is not None
-    assert best.p_value is not None
-    digits = 1 if abs(best.difference) >= _CLEAR else 2
-    distance = f"{abs(best.difference):.{digits}f}"
-    test = [p_value_text(best.p_value)]
-    if best.interval is not None:
-        low, high = (_number(end, digits) for end in best.interval)
-        test.insert(0, f"95% interval {low} to {high}")
-    test_text = f"({', '.join(test)})"
-    score, baseline = (f"{each.mean:.{digits}f}" for each in (best, first))
-    if best.difference == 0:
-        return f"No system has more than {baseline} {metric} on {text}, which {first.name} has."
-    if best.difference < 0:
-        return (
-            f"No system translates {text} better than {first.name}, {baseline} {metric}; next is "
-            f"{best.name}, {distance} less {test_text}."
-        )
-    if best.p_value >= _SIGNIFICANT:
-        return (
-            f"{best.name} has the highest {metric} on {text}, {score}, but its {distance} more "
-            f"than {first.name} may be chance {test_text}."
-        )
+    """Return which system has the highest score on a text, and its difference from the first."""
+    first = scores[0]
+    best = max(scores, key=lambda score: score.mean)  # the first one of equal ones
+    sentence = f"{best.name} has {best.mean:.2f} {metric} on {text}"
+    if len(scores) == 1:
+        return f"{sentence}."
+    if best is first or best.difference is None or best.p_value is None:
+        return f"{sentence}; no other system has more."
+    chance = "" if _is_better(best) else ", which may be chance"
     return (
-        f"{best.name} has the highest {metric} on {text}: {score}, {distance} more than "
-        f"{first.name} {test_text}."
+        f"{sentence}, the most: {_more(best.difference)} than {first.name} "
+        f"({p_value_text(best.p_value)}){chance}."
     )
 
 
 def _in_text(metric: TableMetric) -> str:
     return "BLEU" if metric == "bleu" else METRIC_TITLES[metric].lower()
-
-
-def _number(value: float, digits: int, sign: str = "") -> str:
-    return f"{value:{sign}.{digits}f}".replace("-", MINUS)
 
 
 def results_section(results: Results) -> Section:
@@ -199,33 +168,25 @@ def _systems_table(results: Results) -> Table:
     ]
     strong = []
     for text in texts:
-        found = [text.scores.get(system) for system in results.systems]
-        known = [score for score in found if score is not None]
-        has_deviation = any(score.deviation is not None for score in known)
-        is_compared = not text.is_dev and any(score.p_value is not None for score in known)
-        has_ratio = len(texts) == 1 and any(score.length_ratio for score in known)
-        added = [
-            (title, ".2f"),
-            *([("±", ".2f")] if has_deviation else []),
-            *([("difference", "+.2f"), ("p", "p"), ("95% interval", "")] if is_compared else []),
-            *([("length ratio", ".3f")] if has_ratio else []),
-        ]
-        for index, score in enumerate(found):
-            if is_compared and _is_better(score):
-                strong.append((index, len(columns)))
-            cells[index] += _score_cells(score, has_deviation, is_compared, has_ratio)
-        columns += [f"{text.name}: {head}" for head, _ in added]
-        formats += [spec for _, spec in added]
-        spans.append((text.name, len(added)))
+        scores = [text.scores.get(system) for system in results.systems]
+        if not text.is_dev:
+            better = [index for index, score in enumerate(scores) if _is_better(score)]
+            strong += [(index, len(columns)) for index in better]
+        width = len(columns)
+        for head, spec, value in _score_columns(title, text, has_ratio=len(texts) == 1):
+            found = [None if score is None else value(score) for score in scores]
+            if head == title or any(cell is not None for cell in found):
+                columns.append(head if len(texts) == 1 else f"{text.name}: {head}")
+                formats.append(spec)
+                for row, cell in zip(cells, found, strict=True):
+                    row.append(cell)
+        spans.append((text.name, len(columns) - width))
     if results.rounds:
         columns.append("rounds")
         formats.append("")
         spans.append(("", 1))
         for row, system in zip(cells, results.systems, strict=True):
             row.append(results.rounds.get(system) or None)
-    if len(texts) == 1:
-        columns = [column.removeprefix(f"{texts[0].name}: ") for column in columns]
-        spans = []
     remarks = [
         f"* {system}: {remark}." for system, own in results.remarks.items() for remark in own
     ]
@@ -237,26 +198,30 @@ def _systems_table(results: Results) -> Table:
         tuple(map(tuple, cells)),
         "\n".join([*bold, *results.caption, *remarks]),
         tuple(formats),
-        tuple(spans),
+        tuple(spans) if len(texts) > 1 else (),
         tuple(strong),
     )
 
 
-def _score_cells(
-    score: SystemScore | None, has_deviation: bool, is_compared: bool, has_ratio: bool
-) -> list[Cell]:
-    if score is None:
-        return [None] * (1 + has_deviation + 3 * is_compared + has_ratio)
-    interval = None
-    if score.interval is not None:
-        low, high = (_number(end, 2, "+") for end in score.interval)
-        interval = f"{low} to {high}"
-    return [
-        score.mean,
-        *([score.deviation] if has_deviation else []),
-        *([score.difference, score.p_value, interval] if is_compared else []),
-        *([score.length_ratio] if has_ratio else []),
-    ]
+def _score_columns(
+    title: str, text: TextResults, *, has_ratio: bool
+) -> Iterator[tuple[str, str, Callable[[SystemScore], Cell]]]:
+    """Yield the heading of each column of a text, its format, and its value for a score."""
+    yield title, ".2f", lambda score: score.mean
+    yield "±", ".2f", lambda score: score.deviation
+    if not text.is_dev:
+        yield "difference", "+.2f", lambda score: score.difference
+        yield "p", "p", lambda score: score.p_value
+        yield "95% interval", "", _interval_text
+    if has_ratio:
+        yield "length ratio", ".3f", lambda score: score.length_ratio or None
+
+
+def _interval_text(score: SystemScore) -> str | None:
+    if score.interval is None:
+        return None
+    low, high = (f"{end:+.2f}".replace("-", MINUS) for end in score.interval)
+    return f"{low} to {high}"
 
 
 def _is_better(score: SystemScore | None) -> bool:
@@ -316,13 +281,13 @@ def join_names(names: Sequence[str]) -> str:
 def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown]) -> Section:
     """Return one figure per breakdown, with bootstrap intervals."""
     blocks = tuple(
-        _group_lines(comparison, breakdown, f"groups-{number}")
+        _group_intervals(comparison, breakdown, f"groups-{number}")
         for number, breakdown in enumerate(breakdowns, start=1)
     )
     return Section("groups", "Groups of sentences", _GROUPS_LEAD, blocks)
 
 
-def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lines:
+def _group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> Intervals:
     groups = comparison.score_groups(breakdown).groups
     sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
     is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
@@ -330,18 +295,19 @@ def _group_lines(comparison: Comparison, breakdown: Breakdown, name: str) -> Lin
         is_shown = [True] * len(groups)
     spreads_of_groups = compress(comparison.group_spreads(breakdown), is_shown)
     groups = tuple(compress(groups, is_shown))
-    labels = tuple(group.label for group in groups)
-    scores = zip(*(group.bleu for group in groups), strict=True)
-    spreads = zip(*spreads_of_groups, strict=True)
+    scores = np.array([group.bleu for group in groups]).T
+    spreads = np.array(list(spreads_of_groups)).T
+    ends = scores, np.maximum(scores - spreads, 0.0), scores + spreads  # no score is below 0
     series = tuple(
-        Series(system.name, labels, *curve)
-        for system, *curve in zip(comparison.systems, scores, spreads, strict=True)
+        Estimates(system.name, *(tuple(values.tolist()) for values in of_system))
+        for system, *of_system in zip(comparison.systems, *ends, strict=True)
     )
+    labels = tuple(group.label for group in groups)
     title = f"BLEU by {breakdown.title}"
-    caption = f"The higher a point, the better. Sentences in each group: {sizes}."
+    caption = f"The farther to the right, the better. Sentences in each group: {sizes}."
     if not all(is_shown):
         caption += f" Groups of fewer than {_LEAST_SENTENCES} are not drawn."
-    return Lines(name, title, breakdown.title, "BLEU", series, caption=caption)
+    return Intervals(name, title, "BLEU", labels, series, caption=caption)
 
 
 def weights_table(reports: Mapping[str, TuneReport]) -> Table:
@@ -366,31 +332,23 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
     )
 
 
-def reliability_table(reports: Mapping[str, TuneReport]) -> Table:
+def reliability_figure(reports: Mapping[str, TuneReport]) -> Points:
     """Return how often translations of tuning sentences are right, by confidence."""
     metric = next(iter(reports.values())).metric
     errors = [f"{row} {report.calibration_error():.3f}" for row, report in reports.items()]
-    return Table(
+    bins = [(row, each) for row, report in reports.items() for each in report.reliability]
+    return Points(
         "reliability",
         "Confidence of each system",
-        ("system", "sentences", "confidence (%)", "no better one (%)"),
-        tuple(
-            (row, each.sentences, 100 * each.confidence, 100 * each.right)
-            for row, report in reports.items()
-            for each in report.reliability
-        ),
-        "The sentences of the tuning set, in tenths by confidence: the mean confidence, and the "
-        f"share of translations with no better one in their lists by sentence {metric}. The "
-        "weights and the curve for each fifth of the sentences are tuned on the others. "
+        "confidence (%)",
+        "translations with no better one (%)",
+        tuple(100 * each.confidence for _, each in bins),
+        tuple(100 * each.right for _, each in bins),
+        tuple(f"{each.sentences:,} sentences" for _, each in bins),
+        tuple(row for row, _ in bins),
+        caption="The sentences of the tuning set, in tenths by confidence: the mean confidence, "
+        "and the share of translations with no better one in their lists by sentence "
+        f"{metric}. The weights and the curve for each fifth of the sentences are tuned on the "
+        "others. "
         f"Expected calibration error: {', '.join(errors)}.",
-        ("", "", ".1f", ".1f"),
     )
-
-
-def steps_section(steps: Sequence[tuple[str, float | None, str]]) -> Section:
-    """Return an experiment's steps: their names, seconds and commands."""
-    spent = sum(seconds or 0.0 for _, seconds, _ in steps)
-    lead = f"The steps took {spent / 60:,.1f} minutes, one after the other."
-    columns = ("step", "seconds", "command")
-    block: Block = Table("steps", "Steps", columns, tuple(steps), "", ("", ",.1f", ""))
-    return Section("steps", "Steps", lead, (block,), is_folded=True)

@@ -1,7 +1,7 @@
 """The section about training."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
 
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
@@ -18,37 +18,17 @@ with different data or shortlists."""
 
 def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
     """Return the models' learning curves and a table of the models."""
-    held_out = _curves(
-        (name, [(one.update, one.validation_perplexity) for one in model.record.curve])
-        for name, model in models
+    curves = [curve for name, model in models for curve in _curves(name, model)]
+    drawn = [[(x, y) for x, y in points if y <= _HIGHEST] for _, points in curves]
+    caption = "The lower, the better. A line that rises again shows overfitting."
+    if any(len(some) < len(points) for some, (_, points) in zip(drawn, curves, strict=True)):
+        caption += f" Points above {_HIGHEST:,} are left out."
+    series = tuple(
+        Series(name, *zip(*points, strict=True))
+        for (name, _), points in zip(curves, drawn, strict=True)
+        if points
     )
-    # exp of a diverged run's loss may overflow.
-    seen = _curves(
-        (
-            name,
-            [(one.update, math.exp(min(one.training_loss, 700.0))) for one in model.record.curve],
-        )
-        for name, model in models
-        if model.record.fine_tuning is None  # its loss is not per word
-    )
-    blocks = [
-        Lines(name, title, "updates", "perplexity", series, log_y=True, caption=hint + omitted)
-        for name, title, hint, (series, omitted) in (
-            (
-                "training-held-out",
-                "On held-out data",
-                "The lower, the better. A line that rises again shows overfitting.",
-                held_out,
-            ),
-            (
-                "training-seen",
-                "On the data of the updates",
-                "A line that still falls while the one on held-out data rises shows overfitting.",
-                seen,
-            ),
-        )
-        if series
-    ]
+    figure = Lines("training-curves", "Learning curves", "updates", "perplexity", series, caption)
     columns = (
         *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
         *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
@@ -56,23 +36,19 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
     rows = tuple(_model_row(name, model) for name, model in models)
     formats = ("",) * 8 + (".1f", "", ".2f", "")
     table = Table("training-models", "The models", columns, rows, formats=formats)
-    return Section("training", "Training", _TRAINING_LEAD, (*blocks, table))
+    blocks = (figure, table) if series else (table,)
+    return Section("training", "Training", _TRAINING_LEAD, blocks)
 
 
-def _curves(
-    curves: Iterable[tuple[str, list[tuple[int, float | None]]]],
-) -> tuple[tuple[Series, ...], str]:
-    """Return a series for each model that has points, and a caption about omitted points."""
-    series = []
-    caption = ""
-    for name, points in curves:
-        known = [(float(x), y) for x, y in points if y is not None]
-        drawn = [(x, y) for x, y in known if y <= _HIGHEST]
-        if len(drawn) < len(known):
-            caption = f" Points above {_HIGHEST:,} are left out."
-        if drawn:
-            series.append(Series(name, *zip(*drawn, strict=True)))
-    return tuple(series), caption
+def _curves(name: str, model: Checkpoint) -> Iterator[tuple[str, list[tuple[float, float]]]]:
+    """Yield a name and perplexities by update on held-out data and on the data of the updates."""
+    curve = model.record.curve
+    known = [(each.update, each.validation_perplexity) for each in curve]
+    yield f"{name}, held-out data", [(float(x), y) for x, y in known if y is not None]
+    if model.record.fine_tuning is None:  # its loss is not per word
+        # exp of a diverged run's loss may overflow.
+        losses = [(float(each.update), min(each.training_loss, 700.0)) for each in curve]
+        yield f"{name}, data of the updates", [(x, math.exp(loss)) for x, loss in losses]
 
 
 def _model_row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:

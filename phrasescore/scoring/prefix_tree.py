@@ -70,11 +70,6 @@ class PrefixTree(NamedTuple):
         """The number of distinct non-empty prefixes."""
         return sum(len(level.words) for level in self.levels)
 
-    @property
-    def num_parents(self) -> int:
-        """The number of roots and nodes that have children."""
-        return sum(int(np.count_nonzero(np.diff(each.parents, prepend=-1))) for each in self.levels)
-
     def prefixes(self, start: int) -> Prefixes:
         """Return all prefixes; the last word of an empty one is ``start``."""
         count = self.num_roots

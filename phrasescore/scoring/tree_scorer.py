@@ -150,9 +150,7 @@ class PairWork(Tally):
 
     pairs: int = 0
     source_nodes: int = 0  # encoder steps
-    sources: int = 0  # distinct sources: their summaries, and products with the summaries
     target_nodes: int = 0  # distributions over the shortlist
-    products: int = 0  # recurrent products: decoder states with children
     unknown_words: int = 0  # on both sides
 
     def __str__(self) -> str:
@@ -199,14 +197,11 @@ class TreeScorer:
                 scored = self._score_tree(encoded, piece.sources, piece.targets)
                 values[piece.pairs] = scored.totals()
         trees = [piece.targets for piece in plan.pieces]
-        roots = sum(tree.num_roots for tree in trees)
         unknown = (int(np.sum(side.values == Vocabulary.UNKNOWN)) for side in (sources, targets))
         return values, PairWork(
             pairs=len(values),
             source_nodes=plan.num_source_nodes,
-            sources=roots,
-            target_nodes=roots + sum(tree.num_nodes for tree in trees),
-            products=roots + sum(tree.num_parents for tree in trees),
+            target_nodes=sum(tree.num_roots + tree.num_nodes for tree in trees),
             unknown_words=sum(unknown),
         )
 

@@ -8,9 +8,6 @@ from phrasescore.arguments import checked_language
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
-SymmetrizationName = Literal[
-    "grow-diag-final-and", "grow-diag-final", "grow-diag", "intersect", "union"
-]
 AlignerName = Literal["eflomal", "fast-align", "hmm"]
 
 
@@ -53,19 +50,8 @@ class Building(TextPreparation, heading="Alignment and phrases"):
         "The model that aligns words; fast-align is the fastest one.",
         shown="eflomal; hmm with --characters",
     )
-    symmetrization: SymmetrizationName = option(
-        "grow-diag-final-and", "How the word alignments of both directions are joined."
-    )
     max_phrase_length: int | None = optional(
         "Number of words in the longest phrases.", ge=1, le=20, shown="7; 10 with --characters"
-    )
-    reordering: str | None = optional(
-        "The lexicalised reordering model; none for no such model.",
-        metavar="MODEL",
-        shown="wbe-msd-bidirectional-fe; none with --characters",
-    )
-    min_count: int = option(
-        1, "Leave phrase pairs out of the phrase table that occur less often than this.", ge=1
     )
     lm_order: int | None = optional(
         "Number of words in the longest n-grams; Moses reads up to 6 by default.",
@@ -85,12 +71,6 @@ class Building(TextPreparation, heading="Alignment and phrases"):
     def max_tokens(self) -> int:
         """The number of tokens of the longest sentences that the aligner aligns."""
         return 200 if self.alignment_model == "hmm" else 1024
-
-    @property
-    def reordering_model(self) -> str | None:
-        """The name of the reordering model; None for no such model."""
-        name = self.reordering or ("none" if self.characters else "wbe-msd-bidirectional-fe")
-        return None if name == "none" else name
 
     @property
     def order(self) -> int:

@@ -6,7 +6,7 @@ from typing import Literal, get_args
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError
-from phrasescore.settings.declaration import Settings, option, optional, switch
+from phrasescore.settings.declaration import Settings, option, optional
 
 EngineName = Literal["here", "processes", "ray"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -40,21 +40,12 @@ class Compute(Settings, heading="Devices and speed"):
     workers: int | None = optional(
         "Number of workers for the engine; each runs one thread.", ge=1, shown="one per core or GPU"
     )
-    ray_address: str | None = optional(
-        "Use the running Ray at this address; by default, the run starts Ray on this machine.",
-        metavar="HOST:PORT|auto",
-    )
-    allow_unlike: bool = switch(
-        "Allow Ray workers whose processor or torch differs; the last bits of scores may differ."
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if _DEVICE.fullmatch(self.device) is None:
             problem = f"--device: expected auto, cpu, cuda or cuda:N, got {self.device!r}"
             raise ArgumentError(problem)
-        if self.engine != "ray" and (self.ray_address is not None or self.allow_unlike):
-            raise ArgumentError("--ray-address and --allow-unlike require --engine ray")
 
     def on_workers(self) -> "Compute":
         """Return the settings for the engine's workers.

@@ -21,7 +21,6 @@ SectionName = Literal[
     "alignments",
     "parses",
     "training",
-    "steps",
 ]
 # The keys of a report's sections, in the order of the page.
 SECTIONS: tuple[SectionName, ...] = get_args(SectionName)
@@ -89,10 +88,4 @@ class Selecting(Settings, heading="Selection"):
     threshold: float | None = optional(
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
         "both models agree."
-    )
-    processes: int | None = optional(
-        "Number of processes that score lines.",
-        ge=1,
-        heading="Devices and speed",
-        shown="all cores",
     )

@@ -40,23 +40,11 @@ class Generating(Settings, heading="Search"):
         ge=1,
         shown="twice the number of source words, plus 10",
     )
-    name: str | None = optional(
-        "Name of the feature for log p in the lists of --nbest.",
-        metavar="NAME",
-        heading="Output",
-        shown="LSTM0, RNNsearch0, EncoderDecoder0, GrConv0 or Ensemble0",
-    )
     sample: int | None = optional(
         "Draw N random translations of each line, and write the distinct ones, best first, as "
         "'source ||| target ||| log p ||| times'.",
         ge=1,
         heading=_SAMPLES,
-    )
-    temperature: float = option(
-        1.0, "Draw words in proportion to p^(1/T).", gt=0, metavar="T", heading=_SAMPLES
-    )
-    top: int | None = optional(
-        "Write only the K best samples of each line.", ge=1, metavar="K", heading=_SAMPLES
     )
     seed: int = option(1, SEED, ge=0, heading=_SAMPLES)
 
@@ -65,10 +53,6 @@ class Generating(Settings, heading="Search"):
 class Segmenting(Settings, heading="Segments"):
     """Settings of `segment`, which splits sentences and translates the segments."""
 
-    swapped: bool = switch(
-        "REVERSE was trained without --reverse, on the two texts in the opposite order.",
-        heading="Input",
-    )
     confidence: ConfidenceName = option(
         "penalized",
         "The confidence of a segment. forward: log p(target | segment). both: the mean of this "
@@ -86,13 +70,10 @@ class Segmenting(Settings, heading="Segments"):
         "For --segmentation random: the file that another run wrote with --segments."
     )
     max_segment: int = option(20, "Maximum number of words in a segment.", ge=1)
-    min_length: int = option(1, "Do not split sentences with fewer words.", ge=1)
-    seed: int = option(1, SEED, ge=0)
-    beam: int = option(10, "Number of hypotheses in the beam.", ge=1, heading="Search")
-    candidates: int | None = optional(
-        "Number of translations per segment among which the most confident one is chosen.",
+    beam: int = option(
+        10,
+        "Number of hypotheses in the beam, among which the most confident translation is chosen.",
         ge=1,
         heading="Search",
-        shown="--beam",
     )
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown", heading="Search")

@@ -89,10 +89,9 @@ class ListTraining(TrainingChanges):
 
 @dataclass(frozen=True, kw_only=True)
 class UnfinishedRun(Settings, heading="Long runs"):
-    """The folder for a run's state, and whether to continue that run."""
+    """Whether to continue an unfinished run, and whether to keep its state at the end."""
 
     resume: bool = switch("Continue a run that was stopped or killed, if there is one.")
-    work_dir: StrPath | None = optional(
-        "The folder for the state of the run.", metavar="DIR", shown="MODEL.work"
+    keep_work: bool = switch(
+        "Keep MODEL.work, the folder of the run's state, to train further with --resume."
     )
-    keep_work: bool = switch("Keep the folder --work-dir, to train further with --resume.")

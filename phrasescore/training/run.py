@@ -14,10 +14,9 @@ from typing import ClassVar, NamedTuple
 
 import torch
 
-from phrasescore.arguments import StrPath
 from phrasescore.devices import is_out_of_memory
 from phrasescore.errors import ConfigError, PhrasescoreError, StoppedError
-from phrasescore.io.folders import check_folder_above, locked, names_beside
+from phrasescore.io.folders import check_folder_above, locked
 from phrasescore.kernels.precision import has_matrix_units
 from phrasescore.models.checkpoint import (
     Checkpoint,
@@ -221,12 +220,6 @@ def _prepare(
 def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None]:
     """Create the work folder if it does not exist, and lock it against other processes."""
     _check_folders(run, folder, resume=resume)
-    for name in run.inputs:
-        if name != "-" and _real(name).is_relative_to(_real(run.work)):
-            raise PhrasescoreError(
-                f"{name}: this input is in the work folder {run.work}, which is removed at the "
-                "end; choose another --work-dir"
-            )
     with locked(run.work):
         # Check again, because another process may have finished its run before we had the lock.
         _check_folders(run, folder, resume=resume)
@@ -239,16 +232,8 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
     A run that was stopped before its first state may be resumed or started over.
     """
     work, model = run.work, run.model
-    inside = _real(work)
-    # `writing_folder` replaces or removes these.
-    for taken in (_real(model), *names_beside(_real(model))):
-        if inside.is_relative_to(taken) or taken.is_relative_to(inside):
-            raise PhrasescoreError(
-                f"{work}: the work folder is removed at the end, so it must not be, contain or be "
-                f"inside the model's folder {model}; choose another --work-dir"
-            )
     check_folder_above(model)
-    is_taken = os.path.lexists(_real(model))
+    is_taken = os.path.lexists(os.path.realpath(model))
     stored = folder.settings()
     if stored is not None and folder.state is not None:
         if not resume:
@@ -289,10 +274,6 @@ def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
     state = folder.state
     assert state is not None
     return model.record.updates <= state.update and run.has_made(model, folder)
-
-
-def _real(path: StrPath) -> Path:
-    return Path(os.path.realpath(path))
 
 
 @contextlib.contextmanager

@@ -131,7 +131,7 @@ class RunFolder:
     def set_inputs(self, inputs: Mapping[str, str]) -> None:
         """Record the inputs of a run, after checking that a resumed run has the same inputs."""
         if self.inputs is not None or self.state is not None:
-            other = "choose another --work-dir"
+            other = "choose another --output"
             check_settings(self.inputs or {}, inputs, f"{self.path}: the run", other)
         self._change(inputs=dict(inputs))
 

@@ -1,7 +1,6 @@
 """Add columns of scores to a phrase table."""
 
 import logging
-import math
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,6 @@ from moses_integration.ini_text import IniText
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
-from moses_integration.table_line import HIGHEST_LOG, LOWEST_LOG
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
@@ -50,7 +48,6 @@ def annotate(
     moses_ini: StrPath | None = None,
     moses_ini_out: StrPath | None = None,
     texts: Sequence[StrPath] = (),
-    keep_others: float | None = None,
     resume: bool = False,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
@@ -67,8 +64,6 @@ def annotate(
     :param moses_ini_out: the moses.ini to write, in which the new columns have weight 0.
     :param texts: tokenised texts to translate, one sentence per line: only lines whose
         source occurs in a sentence are scored, and others are omitted; empty for all lines.
-    :param keep_others: keep the other lines as well, with this value in the new columns, a
-        probability from 3.8e-44 to 1.6e38 as it is written into the table; 1 is a logarithm of 0.
     :param resume: continue a killed run with the same arguments, if it left anything. Only
         the engine and its workers may differ.
     """
@@ -80,13 +75,12 @@ def annotate(
     check_resume(output, resume)
     check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
-    check_keep_others(keep_others, texts)
     inputs = input_files(wanted)
     text_paths = [os.fspath(text) for text in texts]
     check_files(
         [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
     )
-    chosen = TextFilter(text_paths, keep_others, ini_path) if text_paths else None
+    chosen = TextFilter(text_paths, ini_path) if text_paths else None
     blocks = read_table_blocks(table)
     first = next(blocks)
     ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), first.num_scores)
@@ -130,43 +124,28 @@ def annotate(
     return AnnotateSummary(meter.done, kept, tuple(map(str, tallies)))
 
 
-def check_keep_others(keep_others: float | None, texts: Sequence[object]) -> None:
-    """Raise an ArgumentError if ``keep_others`` is given without texts, or is out of range."""
-    if keep_others is None:
-        return
-    if not texts:
-        raise ArgumentError("--keep-others requires --for")
-    if not math.exp(LOWEST_LOG) <= keep_others <= math.exp(HIGHEST_LOG):
-        problem = "a probability (or exp of a count) from 3.8e-44 to 1.6e38, as in a table"
-        raise ArgumentError(f"--keep-others: expected {problem}, got {keep_others!r}")
-
-
 class TextFilter:
     """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts.
 
     :param moses_ini: a moses.ini, which says whether the table's words are characters.
     """
 
-    def __init__(
-        self, texts: Sequence[str], keep_others: float | None, moses_ini: str | None
-    ) -> None:
+    def __init__(self, texts: Sequence[str], moses_ini: str | None) -> None:
         settings = TextSettings() if moses_ini is None else IniText.read(moses_ini).text_settings()
         self._phrases = TextPhrases.read(texts, characters=settings.characters)
-        self._default = None if keep_others is None else math.log(keep_others)
         self.kept = 0
 
     @property
     def settings(self) -> dict[str, str]:
-        """The texts' digest and the default score, which determine the result's bytes."""
-        default = {} if self._default is None else {"others": repr(math.exp(self._default))}
-        return {"texts": new_digest(self._phrases.text).hexdigest(), **default}
+        """The texts' digest, which determines the result's bytes."""
+        return {"texts": new_digest(self._phrases.text).hexdigest()}
 
     def mark(self, blocks: Iterable[TableBlock]) -> Iterator[TableBlock]:
         """Yield the same blocks, with the lines to score marked."""
         for block in blocks:
             wanted = self._phrases.contain(block.data, block.phrases[:, :2])
             self.kept += int(wanted.sum())
-            yield block._replace(wanted=wanted, default=self._default)
+            yield block._replace(wanted=wanted)
 
 
 def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:

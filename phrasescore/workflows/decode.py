@@ -31,9 +31,7 @@ class DecodeSummary:
 
     sentences: int
     untranslated: int  # sentences without any translation within the limits; 0 with Moses
-    # Number of requests from the embedded search to networks, and of distinct requests.
-    requests: int
-    distinct_requests: int
+    requests: int  # number of requests from the embedded search to networks
 
 
 def decode(
@@ -123,9 +121,7 @@ def decode(
         given = _known(given, embedded.feature_names, config)
         with embedded.open(sentences, given, weights_path=path):
             counts = embedded.translate(sentences, given, output, request, progress)
-    return DecodeSummary(
-        len(sentences), counts["untranslated"], counts["requests"], counts["distinct"]
-    )
+    return DecodeSummary(len(sentences), counts["untranslated"], counts["requests"])
 
 
 def _known(weights: Weights, names: Collection[str], path: str) -> Weights:

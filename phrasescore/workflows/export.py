@@ -4,14 +4,14 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, get_args
+from typing import Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
 
 from moses_integration import nplm
 from moses_integration.ini_text import IniText, named_files
-from phrasescore.arguments import ModelFormat, StrPath, check_choice
+from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.io.compression import compression_by_name
 from phrasescore.io.output import check_files, open_output, optional_path
@@ -46,7 +46,6 @@ def export(
     model: StrPath,
     output: StrPath,
     *,
-    model_format: ModelFormat = "nplm",
     moses_ini: StrPath | None = None,
     moses_ini_out: StrPath | None = None,
 ) -> ExportSummary:
@@ -64,7 +63,6 @@ def export(
     """
     path = os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    check_choice(get_args(ModelFormat), format=model_format)
     check_moses_ini(ini_path, new_ini_path)
     if (form := compression_by_name(path)) is not None:
         problem = f"--output: NPLM cannot read {form.name}:"

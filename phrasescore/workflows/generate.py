@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain, tee
 
-from moses_integration.nbest_lines import check_feature_names, format_hypothesis, format_value
+from moses_integration.nbest_lines import format_hypothesis, format_value
 from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import torch_threads
 from phrasescore.engines import local_device
@@ -79,14 +79,13 @@ def generate(
     if settings.sample is not None:
         drawing = SampleSettings(
             settings.sample,
-            temperature=settings.temperature,
             seed=settings.seed,
             max_length=settings.max_length,
             unknown=settings.unknown,
         )
         sources, ahead = tee(text.sources())
         drawn = samples(generator, ahead, drawing, compute)
-        _write_samples(zip(sources, drawn, strict=True), text, output, settings.top, progress)
+        _write_samples(zip(sources, drawn, strict=True), text, output, progress)
         return text.finish(unfinished="samples did not end and are omitted")
     first = checkpoints[0]
     prefix = ENSEMBLE_NAME
@@ -94,9 +93,7 @@ def generate(
         prefix = network_name(
             first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
         )
-    name = settings.name or f"{prefix}0"
-    names = [name, name + NORMALIZED] if settings.normalize else [name]
-    check_feature_names(names)
+    names = [f"{prefix}0", f"{prefix}0{NORMALIZED}"] if settings.normalize else [f"{prefix}0"]
     found = text.counted(beam_work(generator, searching).targets(text.sources(), compute))
     _write_translations(found, source, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
@@ -120,10 +117,10 @@ def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSetti
 
 def _check_exclusive(settings: Generating, lists: str | None) -> None:
     """Reject settings that cannot be combined, such as samples with n-best lists."""
-    others = {"normalize", "copy_unknown", "name", "beam"}
+    others = {"normalize", "copy_unknown", "beam"}
     problem = "has no effect with --sample"
     if settings.sample is None:
-        others, problem = {"temperature", "top", "seed"}, "has an effect only with --sample"
+        others, problem = {"seed"}, "has an effect only with --sample"
     elif lists is not None:
         raise ArgumentError(f"--nbest: {problem}")
     for setting in settings.changed():
@@ -131,8 +128,6 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
             raise ArgumentError(f"{setting.flag}: {problem}")
     if settings.copy_unknown and not settings.unknown:
         raise ArgumentError("--copy-unknown has no effect with --no-unknown")
-    if settings.name is not None and lists is None:
-        raise ArgumentError("--name: has an effect only with --nbest")
 
 
 def load_generator(
@@ -248,7 +243,6 @@ def _write_samples(
     drawn: Iterable[tuple[Source, Sequence[Generated]]],
     text: _CountedText,
     output: str,
-    top: int | None,
     progress: ProgressCallback | None,
 ) -> None:
     """Write the distinct samples for each line, best first."""
@@ -260,7 +254,7 @@ def _write_samples(
             _check_fields(source, text.path, number)
             finished = [target for target in targets if target.finished]
             text.count_written(finished, left_out=len(targets) - len(finished))
-            for item in count_samples(finished)[:top]:
+            for item in count_samples(finished):
                 fields = (" ".join(source), " ".join(item.target.words))
                 value = format_value(item.target.log_prob)
                 stream.write(

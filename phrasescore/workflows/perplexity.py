@@ -26,11 +26,10 @@ _Sentences = list[tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ModelPerplexity:
-    """The perplexities of a text under a model; ``weight`` is the network's weight in a mixture."""
+    """The perplexities of a text under a model."""
 
     model: str
     found: measures.Perplexity
-    weight: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,22 +59,11 @@ class TextPerplexities:
         """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
         for each in self.models:
-            values = {"model": each.model, "weight": each.weight, **asdict(each.found)}
+            values = {"model": each.model, **asdict(each.found)}
             if each.found.unknown == each.found.tokens:
                 values["excluding_unknown"] = None  # JSON has no NaN
             models.append(values)
         return {"text": self.text, "sentences": self.sentences, "models": models}
-
-
-@dataclass(frozen=True, slots=True)
-class PerplexitySummary:
-    """The result of `perplexity`: the perplexities of each text."""
-
-    texts: tuple[TextPerplexities, ...]
-
-    def __repr__(self) -> str:
-        """Return the perplexities as text."""
-        return "\n\n".join(map(repr, self.texts))
 
 
 def perplexity(
@@ -83,10 +71,9 @@ def perplexity(
     *,
     model: StrPath | None = None,
     lm: StrPath | None = None,
-    mix_on: StrPath | None = None,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> PerplexitySummary:
+) -> list[TextPerplexities]:
     """Compute the perplexities of each text under language models.
 
     Words and the end of each sentence are predicted. As in KenLM's query, one perplexity includes
@@ -99,28 +86,24 @@ def perplexity(
     :param texts: files with one tokenised sentence per line.
     :param model: the folder of a language model, of the kind cslm.
     :param lm: an n-gram model, ARPA (also .gz) or a KenLM binary.
-    :param mix_on: a text on which the weight of a mixture of both models is chosen.
     """
     check_sequences(texts=texts)
     compute.check_only("precision", "device", "threads")
     if model is None and lm is None:
         raise ArgumentError("nothing to measure: give --model, --lm, or both")
-    if mix_on is not None and (model is None or lm is None):
-        raise ArgumentError("--mix-on requires --model and --lm, which it mixes")
-    paths, mixed_text = [os.fspath(path) for path in texts], optional_path(mix_on)
-    check_files((*paths, mixed_text), ())
+    paths = [os.fspath(path) for path in texts]
+    check_files(paths, ())
     found = []
     with (
         nullcontext() if model is None else torch_threads(usable_threads(compute.threads)),
         Meter("perplexity", "sentence scores", progress) as meter,
     ):
         models = _Models(optional_path(model), optional_path(lm), compute, meter)
-        weight = None if mixed_text is None else models.mixture_weight(_read(mixed_text))
         for path in paths:
             sentences = list(UnknownWordCheck(path, models.known_words).counted(_read(path)))
-            rows = tuple(models.measure(sentences, weight))
+            rows = tuple(models.measure(sentences))
             found.append(TextPerplexities(path, len(sentences), rows))
-    return PerplexitySummary(tuple(found))
+    return found
 
 
 def _read(path: str) -> _Sentences:
@@ -128,7 +111,7 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models to measure with; the models in a mixture predict the same words."""
+    """The models to measure with."""
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._meter = meter
@@ -159,28 +142,12 @@ class _Models:
             backed_off = word_scorer.WordScorer(checkpoint, device, precision, backoff=lm)
             self._models["network, backed off"] = backed_off
 
-    def _score(
-        self, model: "WordScorer | NgramScorer", sentences: _Sentences
-    ) -> measures.TextScores:
-        counted = self._meter.track(sentences)
-        if isinstance(model, NgramScorer):
-            return measures.score_with_ngrams(model, counted)
-        return measures.score_with_network(model, counted)
-
-    def measure(self, sentences: _Sentences, weight: float | None) -> Iterable[ModelPerplexity]:
-        """Yield the perplexities under each model, and under the mixture with this weight."""
-        scores = {title: self._score(model, sentences) for title, model in self._models.items()}
-        for title, found in scores.items():
-            yield ModelPerplexity(title, measures.measure(found))
-        if weight is not None:
-            of_ngrams, *_, last = scores.values()
-            mixed = measures.mixture(last.log_probs, of_ngrams.log_probs, weight)
-            mixture = measures.measure(measures.TextScores(mixed, last.unknown))
-            yield ModelPerplexity(f"mixture, {weight:.4f} of the network", mixture, weight)
-
-    def mixture_weight(self, sentences: _Sentences) -> float:
-        """Return the network's weight that maximises the probability of a text."""
-        ngrams, *_, network = self._models.values()
-        return measures.mixture_weight(
-            *(self._score(model, sentences).log_probs for model in (network, ngrams))
-        )
+    def measure(self, sentences: _Sentences) -> Iterable[ModelPerplexity]:
+        """Yield the perplexities under each model."""
+        for title, model in self._models.items():
+            counted = self._meter.track(sentences)
+            if isinstance(model, NgramScorer):
+                scores = measures.score_with_ngrams(model, counted)
+            else:
+                scores = measures.score_with_network(model, counted)
+            yield ModelPerplexity(title, measures.measure(scores))

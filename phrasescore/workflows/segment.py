@@ -1,6 +1,5 @@
 """Translate a text segment by segment, using only networks (Pouget-Abadie et al., 2014)."""
 
-import dataclasses
 import logging
 import os
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.random_segmentation import fit_random_cuts
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
-from phrasescore.models.checkpoint import Checkpoint, direction_of, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
@@ -66,35 +65,28 @@ def segment(
     if (confidence == "forward") != (reverse_path is None):
         problem = "cannot use a" if confidence == "forward" else "requires a"
         raise ArgumentError(f"--confidence {confidence} {problem} --reverse-model")
-    if settings.swapped and reverse_path is None:
-        raise ArgumentError("--swapped requires a --reverse-model")
     max_segment = settings.max_segment
     if settings.segmentation == "random" and like_path is None:
         raise ArgumentError("--segmentation random requires --like: the segments from another run")
     if settings.segmentation != "random" and like_path is not None:
         raise ArgumentError("--like requires --segmentation random")
-    beam, candidates = settings.beam, settings.candidates or settings.beam
-    if candidates > beam:
-        raise ArgumentError(f"--beam: expected at least {candidates}, for --candidates, got {beam}")
     check_files((source, like_path), (output, details))
     cut: segmentation.Cut | None = None
     if settings.segmentation == "none":
         cut = segmentation.cut_nothing
     elif settings.segmentation == "random-confidence":
-        cut = segmentation.cut_by_random_confidence(settings.seed, max_segment)
+        cut = segmentation.cut_by_random_confidence(max_segment)
     elif like_path is not None:
-        sizes = segmentation.read_sizes(
-            like_path, min_length=settings.min_length, max_segment=max_segment
-        )
-        cut = fit_random_cuts(sizes, max_segment=max_segment, seed=settings.seed)
+        sizes = segmentation.read_sizes(like_path, max_segment=max_segment)
+        cut = fit_random_cuts(sizes, max_segment=max_segment)
     place, num_threads = choose_device(compute.device), usable_threads(compute.threads)
     forward = _load_forward(os.fspath(model))
     scores = None
     if reverse_path is not None:
-        reverse = _load_reverse(reverse_path, forward, swapped=settings.swapped)
+        reverse = _load_reverse(reverse_path, forward)
         scores = ScoringModel(reverse, reverse_path, compute, warns=False)
     generator = Generator([forward], place, precision=compute.precision)
-    search = BeamSettings(width=beam, num_best=candidates, unknown=settings.unknown)
+    search = BeamSettings(settings.beam, num_best=settings.beam, unknown=settings.unknown)
     work = beam_work(generator, search)
 
     def translate(spans: Sequence[tuple[str, ...]]) -> list[list[Generated]]:
@@ -106,7 +98,6 @@ def segment(
         segmentation.CONFIDENCES[confidence],
         max_segment=max_segment,
         cut=cut,
-        min_length=settings.min_length,
     )
     longest, vocabulary = forward.config.training.max_length, forward.source_vocabulary
     too_long = 0
@@ -140,23 +131,19 @@ def _load_forward(path: str) -> Checkpoint:
     return checkpoint
 
 
-def _load_reverse(path: str, forward: Checkpoint, *, swapped: bool) -> Checkpoint:
+def _load_reverse(path: str, forward: Checkpoint) -> Checkpoint:
     name = f"--reverse-model {path}"
     checkpoint = _load_translator(name, path)
-    if swapped and checkpoint.reverse:
-        raise ModelError(f"{name}: was trained with --reverse, and cannot be used with --swapped")
-    if not swapped and not checkpoint.reverse:
+    if not checkpoint.reverse:
         problem = f"{name}: expected a model trained with --reverse, found one that predicts its"
-        raise ModelError(f"{problem} second text; if that text was the source, add --swapped")
+        raise ModelError(f"{problem} second text")
     reads = _words(checkpoint.source_vocabulary)
     of_source = len(reads & _words(forward.source_vocabulary))
     of_target = len(reads & _words(forward.target_vocabulary))
     if of_source > of_target:
         problem = f"{name}: expected a model that reads the language that --model writes; --model"
         raise ModelError(f"{problem} reads {of_source:,} of its words and writes {of_target:,}")
-    direction = direction_of(reverse=True, right_to_left=checkpoint.right_to_left)
-    record = dataclasses.replace(checkpoint.record, direction=direction)
-    return dataclasses.replace(checkpoint, record=record)
+    return checkpoint
 
 
 def _load_translator(name: str, path: str) -> Checkpoint:

@@ -108,7 +108,7 @@ def select(
         None if one is None or other is None else CrossEntropyDifference(one, other)
         for one, other in sides
     ]
-    values = _score(texts, models, usable_threads(settings.processes), progress)
+    values = _score(texts, models, progress)
     if threshold is None:
         share = settings.share or 0.0
         chosen = choose_best(values, settings.lines or max(1, round(share * len(values))))
@@ -145,12 +145,12 @@ def _differences(
 def _score(
     texts: Sequence[str],
     models: Sequence[CrossEntropyDifference | None],
-    processes: int,
     progress: ProgressCallback | None,
 ) -> Floats:
     """Return the cross-entropy difference of each line, summed over its sides."""
     values, tokens, differing = [], 0, 0
-    engine = Compute(engine="here" if processes == 1 else "processes", workers=processes)
+    workers = usable_threads(None)
+    engine = Compute(engine="here" if workers == 1 else "processes", workers=workers)
     with (
         open_pool(engine, LoadedWork(partial(_differences, models))) as pool,
         Meter("select", "lines", progress, lines_of=texts[0]) as meter,

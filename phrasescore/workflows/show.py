@@ -156,7 +156,7 @@ def _machine() -> Iterator[tuple[str, str]]:
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "for rescore --ctranslate2"),
         ("ray", "cluster", "for --engine ray"),
-        ("plotly", "report", "for report"),
+        ("matplotlib", "report", "for report"),
     ):
         try:
             yield name, importlib.metadata.version(name)

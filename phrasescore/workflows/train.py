@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
 from moses_integration.alignments import affiliate_sentence, parse_links
@@ -41,17 +40,6 @@ from phrasescore.workflows.training_lists import find_feature, read_training_lis
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainSummary:
-    """The result of `train` or `fine_tune`: the training record, also in the model folder."""
-
-    record: TrainingRecord
-
-    def __repr__(self) -> str:
-        """Return why training ended, and the quality of the saved weights."""
-        return f"TrainSummary({self.record.summary()})"
-
-
 def train(
     kind: str,
     inputs: StrPath | Sequence[StrPath],
@@ -63,7 +51,7 @@ def train(
     state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> TrainSummary:
+) -> TrainingRecord:
     """Train a network and write its model folder atomically.
 
     Training stops at the first limit that is reached, or when the perplexity of held-out pairs
@@ -98,7 +86,7 @@ def train(
         raise ArgumentError(f"KIND: {problem}")
     _check_arguments(network, paths, aligned, shortlists, settings)
     paths = paths if aligned is None else (*paths, aligned)
-    model, work = model_folders(output, state.work_dir)
+    model, work = model_folders(output)
     stored = RunFolder(work).settings() if state.resume else None
     changes = [*settings.changes]
     subwords = CHARACTERS if settings.characters else settings.subwords
@@ -149,7 +137,7 @@ def fine_tune(
     state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> TrainSummary:
+) -> TrainingRecord:
     """Fine-tune a network to increase the expected BLEU of its log-linear model.
 
     The gradient of the expected sentence BLEU on n-best lists changes only the network: its weight
@@ -182,7 +170,7 @@ def fine_tune(
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)
     check_files(files, ())
-    folder, work = model_folders(output, state.work_dir)
+    folder, work = model_folders(output)
     start = load_checkpoint(model)
     found = start.config.kind
     if kind not in (None, found):
@@ -221,17 +209,16 @@ def fine_tune(
 
 def _run_training(
     run: TrainingRun, state: UnfinishedRun, compute: Compute, progress: ProgressCallback | None
-) -> TrainSummary:
+) -> TrainingRecord:
     curve: list[CurvePoint] = []
     threads = compute.threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
-        record = train_model(
+        return train_model(
             run,
             resume=state.resume,
             begin=meter.begin,
             report=lambda now: report_update(meter, now, curve),
         )
-    return TrainSummary(record)
 
 
 def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:

@@ -169,12 +169,12 @@ COMMANDS = {
     "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest "
     "--nbest-size 4 "
     "-o generated.out",
-    "generate sample": "generate ed phrases --sample 20 --top 5 -o samples",
+    "generate sample": "generate ed phrases --sample 20 -o samples",
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --differences part.scores",
-    "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz --mix-on {x}/dev.fr",
+    "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz",
     "evaluate": "evaluate {x}/dev.en average.fr tuned.fr --references {x}/dev.fr "
     "--paired bootstrap --lists dev.rescored.gz -o evaluated",
     "evaluate json": "evaluate average.fr tuned.fr --references {x}/dev.fr --source {x}/dev.en "

@@ -297,8 +297,8 @@ _BUILDING = {
         "build-lm source references --order 2 --discount-fallback", "source references"
     ),
     "perplexity": Subject(
-        "perplexity references --model cslm --lm lm.arpa --mix-on mixed --threads 1",
-        "references lm.arpa cslm mixed",
+        "perplexity references --model cslm --lm lm.arpa --threads 1",
+        "references lm.arpa cslm",
         writes="",
     ),
     "show": Subject("show joint --format json", "joint", writes=""),

@@ -46,7 +46,7 @@ def test_the_weights_are_those_for_the_same_lists_in_a_file(tmp_path: Path, meth
         settings=TuneSettings(starts=3),
         seed=4,
     )
-    assert tuned.weights.tolist() == [*found.weights["LM0"], *found.weights["TM0"]]
+    assert tuned.weights.tolist() == [*found.weights.lists["LM0"], *found.weights.lists["TM0"]]
     assert 100 * tuned.score == found.report.reached == pytest.approx(100)
     assert tuned.start_score < 1
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.building import Reordering, build_tables, moses_ini, symmetrize
+from moses_integration.building import REORDERING_TABLE, build_tables, moses_ini, symmetrize
 from moses_integration.ini_text import path_problem
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
@@ -130,8 +130,6 @@ class _Inputs:
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        if settings.reordering_model is not None:
-            Reordering.parse(settings.reordering_model)
         return None if self.lm is None else read_ngram_order(self.lm)
 
     def check_paths(self, model: Path) -> None:
@@ -182,7 +180,7 @@ class _SystemBuilder:
         self._settings = inputs.settings
         files = folder.files
         self._corpus = files / CORPUS[0], files / CORPUS[1]
-        self._aligned = files / f"aligned.{self._settings.symmetrization}"
+        self._aligned = files / "aligned.grow-diag-final-and"
         self._more = folder.path / "lm-text"
 
     def run(self, lm_order: int | None, progress: ProgressCallback | None) -> None:
@@ -271,10 +269,10 @@ class _SystemBuilder:
         self._folder.finish_step("prepare", sentences=kept, left_out=left_out)
 
     def _align(self, temporary: Path, report: Report) -> dict[str, int]:
-        kind, method = self._settings.alignment_model, self._settings.symmetrization
+        kind = self._settings.alignment_model
         forward, backward = align(kind, *self._corpus, temporary, self._workers, report)
         with open_output(str(self._aligned)) as stream:
-            for line in symmetrize(str(forward), str(backward), method):
+            for line in symmetrize(str(forward), str(backward)):
                 stream.write(line + b"\n")
         return {}
 
@@ -293,8 +291,7 @@ class _SystemBuilder:
             self._folder.files,
             work=temporary,
             max_phrase_length=settings.phrase_length,
-            reordering=settings.reordering_model,
-            min_count=settings.min_count,
+            reordering=not settings.characters,
             workers=self._workers,
             on_step=on_step,
         )
@@ -316,10 +313,6 @@ class _SystemBuilder:
 
     def _configure(self, models: Sequence[tuple[str, int]], _: Path, __: Report) -> dict[str, int]:
         settings = self._settings
-        name = settings.reordering_model
-        reordering: tuple[Reordering, str] | None = None
-        if name is not None:
-            reordering = Reordering.parse(name), self._at(f"reordering-table.{name}.gz")
         source, target = (self._at(each) if settings.truecase else "" for each in TRUECASERS)
         text = TextSettings(
             settings.characters,
@@ -331,7 +324,7 @@ class _SystemBuilder:
         )
         ini = moses_ini(
             self._at("phrase-table.gz"),
-            reordering,
+            None if settings.characters else self._at(REORDERING_TABLE),
             models,
             distortion_limit=0 if settings.characters else 6,
             text=text,

@@ -83,7 +83,6 @@ class Engine:
 
     decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
-    nplm: bool = False  # whether Moses has NPLM, so that its search can use neural models
     jobs: Count = 1  # number of steps that run at the same time
     processes: Count | None = None  # number of decoding processes; None for the command's default
     threads: Count | None = None  # number of threads for the networks
@@ -92,11 +91,6 @@ class Engine:
     iterations: Rounds = 15
     patience: Count = 5
     search: dict[str, Any] = field(default_factory=dict)  # limits, see `read_limits`
-
-    @property
-    def searches_with_networks(self) -> bool:
-        """Whether the search itself uses a row's search networks, which otherwise score lists."""
-        return self.nplm or self.decoder == "embedded"
 
     @property
     def settings(self) -> SearchSettings:
@@ -164,8 +158,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     if engine.decoder == "moses" and engine.moses_bin is None:
         problem = "is missing: expected the folder with Moses' binaries"
         raise whole.table("engine").error("moses_bin", problem)
-    if engine.nplm and engine.decoder != "moses":
-        raise whole.table("engine").error("nplm", 'requires decoder = "moses"')
     limits = read_limits(whole.table("engine").table("search"), engine.search)
     engine = replace(engine, search=limits)
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
@@ -207,14 +199,9 @@ def _check_search_networks(
     whole: TomlTable, engine: Engine, rows: tuple[System, ...], models: dict[str, ModelPlan]
 ) -> None:
     for model in (models[name] for system in rows for name in system.search):
-        if model.network.is_aligned and not engine.searches_with_networks:
-            problem = f"expected true: {model.name} is a {model.kind}, for which Moses needs NPLM"
-            raise whole.table("engine").error("nplm", problem)
-        is_new = model.path is None and model.xbleu is None
-        if engine.nplm and is_new and not systems.is_self_normalized(model):
-            problem = f"Moses omits log Z from {model.name}'s scores: expected 0.1"
-            table = whole.table("models").table(model.name)
-            raise table.error("set.model.self_normalization", problem)
+        if model.network.is_aligned and engine.decoder == "moses":
+            problem = f"{model.name} is a {model.kind}, which Moses cannot use"
+            raise whole.table("engine").error("decoder", f"expected embedded: {problem}")
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:

@@ -250,11 +250,7 @@ class _Planner(Preparation):
                 "subset of its features."
             )
         if engine.decoder == "moses" and any(system.search for system in systems):
-            yield (
-                "Moses' search uses the networks through NPLM, and omits log Z."
-                if engine.nplm
-                else "CSLM scores Moses' n-best lists, because Moses' search does not support it."
-            )
+            yield "CSLM scores Moses' n-best lists, because Moses' search does not support it."
 
 
 def _step_name(verb: str, text: str, run: Run) -> str:

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -222,16 +221,11 @@ class Preparation:
         return Step(f"train {model.name}", words, read, (output,), (work,))
 
     def prepare(self, system: System) -> Iterator[Step]:
-        """Yield the steps that write a row's table, and its networks for Moses' search.
-
-        The last output of an export is a moses.ini, which names its other outputs.
-        """
-        names, ini = system.columns, self._base
-        if names:
+        """Yield the step that writes a row's table, if it has columns."""
+        if names := system.columns:
             table = self._folder / "tables" / _folder_name(names) / "phrase-table.gz"
             threads = self._engine.threads
-            ini = table.with_name(MOSES_INI)
-            self.written[ini] = self._ini_with_columns(table, len(names))
+            self.written[table.with_name(MOSES_INI)] = self._ini_with_columns(table, len(names))
             words = options(output=table, threads=threads)
             yield Step(
                 f"annotate {'+'.join(names)}",
@@ -240,24 +234,6 @@ class Preparation:
                 (table,),
                 tuple(map(Path, work_files(str(table)))),
             )
-        for count, name in enumerate(system.search if self._engine.nplm else (), start=1):
-            model, row = self.model_folder(name), "+".join((*names, *system.search[:count]))
-            new_ini = self._folder / "moses" / row / MOSES_INI
-            output = new_ini.with_name(f"{name}.nplm")
-            is_joint = self._wanted.models[name].network.is_aligned
-            vocabularies = [
-                output.with_name(f"{output.name}.{side}_vocab")
-                for side in (("source", "target") if is_joint else ())
-            ]
-            words = options(format="nplm", output=output, moses_ini=ini, moses_ini_out=new_ini)
-            yield Step(
-                f"export {row}",
-                ("export", str(model), *words),
-                (model, ini),
-                (output, *vocabularies, new_ini),
-                complete=partial(self._rename_own, new_ini),
-            )
-            ini = new_ini
 
     def _ini_with_columns(self, table: Path, count: int) -> bytes:
         ini = MosesIni(str(self._base), self._ini.to_bytes(), self._folder)
@@ -266,32 +242,18 @@ class Preparation:
         ini.move(table.parent)
         return ini.to_bytes()
 
-    def _rename_own(self, path: Path) -> None:
-        """Give the experiment's own files in a moses.ini relative names."""
-        ini = MosesIni.read(str(path), path.parent)
-        ini.rename_files(
-            lambda name: (
-                os.path.relpath(name, path.parent) if self.names.is_own(Path(name)) else name
-            )
-        )
-        ini.write(str(path))
-
     def files_of(self, system: System) -> tuple[Path, ...]:
         """Return a row's moses.ini, and the files that it names."""
         ini, files = self._base, self._files
         for step in self.prepare(system):
-            if step.words[0] == "annotate":
-                (table,) = step.outputs
-                files = (table, *(path for path in files if path != self._old_table))
-                ini = table.with_name(MOSES_INI)
-            else:
-                *made, ini = step.outputs
-                files = (*files, *made)
+            (table,) = step.outputs
+            files = (table, *(path for path in files if path != self._old_table))
+            ini = table.with_name(MOSES_INI)
         return (ini, *files)
 
     def in_search(self, system: System) -> tuple[str, ...]:
         """Return the networks that a row uses in its search."""
-        return system.search if self._engine.searches_with_networks else ()
+        return system.search if self._engine.decoder == "embedded" else ()
 
     def in_lists(self, system: System) -> tuple[str, ...]:
         """Return the features that rescoring adds, such as networks that the search cannot use."""

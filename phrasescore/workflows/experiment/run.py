@@ -117,7 +117,7 @@ def run_experiment(
             meter.update(note=step.name)
 
         def table() -> ExperimentTable:
-            return collect_table(wanted, plan, existing, lambda _: states)
+            return _collect_table(wanted, plan, existing, states)
 
         jobs = wanted.engine.jobs
         run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
@@ -126,21 +126,21 @@ def run_experiment(
         return result
 
 
-def collect_table(
-    wanted: Experiment, plan: Plan, existing: Collection[Path], states: Callable[[Step], StepStates]
+def _collect_table(
+    wanted: Experiment, plan: Plan, existing: Collection[Path], states: StepStates
 ) -> ExperimentTable:
-    """Return the table with the results so far; ``states`` returns the states of a given step."""
+    """Return the table with the results so far."""
     warnings = [
         f"{step.name}: {line}"
         for step in plan.steps
-        if states(step).is_done(step)
-        for line in states(step).state(step).warnings
+        if states.is_done(step)
+        for line in states.state(step).warnings
     ]
     steps = [
         StepRecord(
             step.name,
             shown(plan.names.in_words(step.words, plan.names.of)),
-            states(step).state(step).seconds,
+            states.state(step).seconds,
         )
         for step in plan.steps
     ]

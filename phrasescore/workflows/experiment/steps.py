@@ -41,9 +41,8 @@ class Step:
     outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
     # Files of a killed run, which ``--resume`` continues; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # Writes a generated input before the process starts, and changes an output after its end.
+    # Writes a generated input before the process starts.
     prepare: Callable[[], None] = field(default=lambda: None)
-    complete: Callable[[], None] = field(default=lambda: None)
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether the step reads any of the paths, or a file inside one of them."""
@@ -212,7 +211,6 @@ class StepStates:
 
     def finish(self, step: Step) -> None:
         """Record that a step is done, and remove its older outputs."""
-        step.complete()
         known = self.state(step)
         done = StepState(
             done=known.begun,
@@ -231,14 +229,13 @@ class StepStates:
             _remove(path)
 
 
-def check_experiment_folder(folder: Path, state: str = STATE) -> None:
-    """Reject a folder that has other files and lacks ``state``, the mark of an experiment."""
-    if not folder.is_dir() or (folder / state).exists():
+def check_experiment_folder(folder: Path) -> None:
+    """Reject a folder that has other files and is not an experiment's."""
+    if not folder.is_dir() or (folder / STATE).exists():
         return
     others = sorted({path.name for path in folder.iterdir()} - {LOCK})
     if others:
-        kind = "an experiment" if state == STATE else "an experiment's single steps"
-        problem = f"{folder}: expected a new folder, or the folder of {kind},"
+        problem = f"{folder}: expected a new folder, or the folder of an experiment,"
         raise PhrasescoreError(f"{problem} found other files in it, such as {others[0]}")
 
 

@@ -184,7 +184,7 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
         if problem is not None and model.preset not in preset_names(kind):
             raise own.error("preset", problem)
         own.check_choice("preset", model.preset, preset_names(kind))
-    config = _preset(model, kind)
+    config = Config.preset(model.preset or kind.default_preset)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
     config.override(limits, path=f"{table.path}: [models.{name}]")
     for setting in model.settings:
@@ -243,17 +243,6 @@ def _like_its_start(
 def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
     """Return the reference files that the given names stand for."""
     return tuple(map(Path, find_references(names)))
-
-
-def is_self_normalized(model: ModelPlan) -> bool:
-    """Return whether training keeps a network's log Z near 0."""
-    config = _preset(model, model.network)
-    config = config.override(model.settings, path=f"[models.{model.name}.set]")
-    return bool(getattr(config.model, "self_normalization", 0))
-
-
-def _preset(model: ModelPlan, kind: NetworkKind) -> Config:
-    return Config.preset(model.preset or kind.default_preset)
 
 
 def _kind(name: str) -> str | None:

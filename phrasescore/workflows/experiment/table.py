@@ -30,7 +30,7 @@ from phrasescore.workflows.report import make_report
 from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
 
 REPORT = "report"  # the folder of the page
-_QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning", "steps")
+_QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning")
 _MEAN = "the mean over the replicas ± their standard deviation"
 METRICS: dict[TableMetric, str] = {
     "bleu": f"BLEU on the tokenised text (as in multi-bleu.perl): {_MEAN}.",

@@ -15,24 +15,21 @@ from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
-from phrasescore.report.blocks import PLOTTED, Fact, Report, Section
-from phrasescore.report.page import check_folder, link_to, write_report
+from phrasescore.report.blocks import Fact, Figure, Report, Section
+from phrasescore.report.page import check_folder, write_report
 from phrasescore.report.phrases import LONG
 from phrasescore.report.systems import join_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
-from phrasescore.workflows.report.inputs import NamedModel, ReportFiles, ReportInputs, read_inputs
-from phrasescore.workflows.report.sections import (
-    SECTION_PLANS,
-    missing_inputs,
-    read_results,
-)
+from phrasescore.workflows.report.experiment_folder import TABLE
+from phrasescore.workflows.report.inputs import NamedModel, ReportInputs, read_inputs
+from phrasescore.workflows.report.sections import SECTION_PLANS, missing_inputs, read_results
 
 _logger = logging.getLogger(__name__)
 
-_EXTRA = ("plotly", "sklearn")  # the packages for maps
+_EXTRA = ("matplotlib", "sklearn")  # the packages for maps
 _DATE = "SOURCE_DATE_EPOCH"  # https://reproducible-builds.org/specs/source-date-epoch
 
 
@@ -96,19 +93,24 @@ def make_report(
         raise ArgumentError(f"--experiment cannot be combined {problem}")
     if any(SECTION_PLANS[key].is_map for key in only):
         check_extra("report", "report", _EXTRA)
-    files = ReportFiles(
+    reference_paths = find_references(references)
+    choose_device(compute.device)  # reject a missing device before the long computation
+    paths = [table, source, *reference_paths, *(path for _, path in translations), *models]
+    tables = [] if experiment is None else [os.path.join(experiment, TABLE)]
+    check_folder(os.fspath(folder), [os.fspath(path) for path in [*paths, *tables] if path])
+    date = _find_date()
+    content = read_inputs(
         table=optional_path(table),
         models=[os.fspath(path) for path in models],
         source=optional_path(source),
-        references=find_references(references),
+        references=reference_paths,
         translations=[(name, os.fspath(path)) for name, path in translations],
         experiment=optional_path(experiment),
+        only=only,
+        compute=compute,
+        progress=progress,
     )
-    choose_device(compute.device)  # reject a missing device before the long computation
-    check_folder(os.fspath(folder), files.paths())
-    date = _find_date()
-    content = read_inputs(files, only, compute, progress)
-    report, left_out = _make_sections(content, os.fspath(folder))
+    report, left_out = _make_sections(content)
     report = replace(report, command=command, origin=f"phrasescore {__version__}, {date}")
     page = write_report(report, Path(folder))
     names = tuple(section.key for section in report.sections)
@@ -126,7 +128,7 @@ def _find_date() -> str:
     return f"{date:%Y-%m-%d %H:%M} UTC"
 
 
-def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tuple[str, str]]]:
+def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
     """Return a report with all possible sections, and the reasons why others were left out."""
     _check_kinds(inputs)
     wanted = inputs.only or SECTIONS
@@ -146,8 +148,8 @@ def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tupl
             if inputs.models:
                 _logger.info("report: %s", key)  # models make it slow
             section, reasons, notes = SECTION_PLANS[key].make(inputs)
-            if section is not None and not _is_installed("plotly"):
-                section, reasons = _without_plots(section, reasons)
+            if section is not None and not _is_installed("matplotlib"):
+                section, reasons = _without_figures(section, reasons)
             if section is not None and section.blocks:
                 sections.append(section)
             for problem in (*reasons, *notes):
@@ -158,7 +160,7 @@ def _make_sections(inputs: ReportInputs, folder: str) -> tuple[Report, list[tupl
     if not sections:
         problems = "; ".join(f"{fact.name.partition(': ')[2]}: {fact.text}" for fact in facts)
         raise PhrasescoreError(f"nothing to report ({problems})")
-    facts = [*_facts(inputs, folder), *facts]
+    facts = [*_facts(inputs), *facts]
     title, lead = _opening(inputs)
     return Report(title, tuple(facts), tuple(sections), lead), left_out
 
@@ -171,9 +173,8 @@ def _cure(what: str) -> str:
     return f"{what} needs pip install 'phrasescore[report]'"
 
 
-def _without_plots(section: Section, reasons: Sequence[str]) -> tuple[Section, Sequence[str]]:
-    """Remove the figures that plotly draws."""
-    kept = tuple(block for block in section.blocks if not isinstance(block, PLOTTED))
+def _without_figures(section: Section, reasons: Sequence[str]) -> tuple[Section, Sequence[str]]:
+    kept = tuple(block for block in section.blocks if not isinstance(block, Figure))
     if len(kept) == len(section.blocks):
         return section, reasons
     return replace(section, blocks=kept), [*reasons, _cure("a figure")]
@@ -203,8 +204,8 @@ def _describe(model: NamedModel) -> str:
 
 def _check_kinds(inputs: ReportInputs) -> None:
     """Reject a phrase table without a model that scores phrases."""
-    if inputs.files.table is not None and not inputs.of_kind("scores_phrases"):
-        raise _wrong_kind(f"{inputs.files.table}: for a phrase table", "scores_phrases", inputs)
+    if inputs.table is not None and not inputs.of_kind("scores_phrases"):
+        raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
@@ -223,27 +224,23 @@ def _wrong_kind(name: str, wanted: str, inputs: ReportInputs) -> ModelError:
     return ModelError(f"{name}: {expected}, found {', '.join(models) or 'none'}")
 
 
-def _facts(inputs: ReportInputs, folder: str) -> Iterator[Fact]:
-    def file(name: str, path: str, text: str = "") -> Fact:
-        return Fact(name, f"{path}: {text}" if text else path, link_to(path, folder))
-
-    if inputs.files.table is not None:
+def _facts(inputs: ReportInputs) -> Iterator[Fact]:
+    if inputs.table is not None:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {LONG} words or more"
-        yield file("phrase table", inputs.files.table, f"{choice.num_pairs:,} pairs; {long}")
-    for (name, model), path in zip(inputs.models, inputs.files.models, strict=True):
+        yield Fact("phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}")
+    for name, model in inputs.models:
         if not model.config.network.reads_source:
             side = "target"
         else:
             side = "source given target" if model.reverse else "target given source"
         text = f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
-        yield Fact("model", text, link_to(path, folder))
+        yield Fact("model", text)
     if inputs.source is not None:
-        yield file("source", inputs.source.path, f"{len(inputs.source.texts):,} sentences")
+        yield Fact("source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences")
     for references in inputs.references:
-        yield file("references", references.path, f"{len(references.texts):,} sentences")
+        yield Fact("references", f"{references.path}: {len(references.texts):,} sentences")
     for system in inputs.systems:
-        path = system.text.path
-        yield Fact("translations", f"{system.name}: {path}", link_to(path, folder))
-    if inputs.files.experiment is not None:
-        yield file("experiment", inputs.files.experiment)
+        yield Fact("translations", f"{system.name}: {system.text.path}")
+    if inputs.experiment is not None:
+        yield Fact("experiment", str(inputs.experiment.folder))

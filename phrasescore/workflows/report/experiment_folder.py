@@ -1,4 +1,4 @@
-"""The folder of an experiment as input for a report: its results, texts, weights and steps."""
+"""The folder of an experiment as input for a report: its results, texts and weights."""
 
 import os
 import shlex
@@ -74,7 +74,6 @@ class ExperimentFolder:
     results: Results
     texts: tuple[TextFiles, ...]
     rows: tuple[_Row, ...]
-    steps: tuple[StepRecord, ...]
 
     def compared_text(self) -> tuple[TextFiles, list[tuple[str, str]]] | None:
         """Return the first test text, with each system's name and its first translation.
@@ -106,7 +105,7 @@ class ExperimentFolder:
 
 
 def read_experiment_folder(folder: str) -> ExperimentFolder:
-    """Read ``table.toml`` and ``steps.toml``, if it exists, in the folder of an experiment."""
+    """Read ``table.toml`` in the folder of an experiment."""
     path = os.path.join(folder, TABLE)
     table = read_toml(path)
     try:
@@ -116,8 +115,7 @@ def read_experiment_folder(folder: str) -> ExperimentFolder:
         results = _read_results(table, texts, rows)
     except (AttributeError, KeyError, TypeError, msgspec.ValidationError) as error:
         raise DataError(path, None, f"expected the table of an experiment: {error}") from error
-    steps = _read_steps(os.path.join(folder, STEPS))
-    return ExperimentFolder(Path(folder), results, texts, rows, steps)
+    return ExperimentFolder(Path(folder), results, texts, rows)
 
 
 def is_of_tuning(path: str) -> bool:
@@ -130,15 +128,6 @@ def is_of_tuning(path: str) -> bool:
     tuned = [text.name for text in found.texts if text.tuned]
     outputs = (path for row in found.rows for name in tuned for path in row.outputs.get(name, ()))
     return file in (folder / output for output in outputs)
-
-
-def _read_steps(path: str) -> tuple[StepRecord, ...]:
-    if not os.path.exists(path):
-        return ()
-    try:
-        return msgspec.convert(read_toml(path).get("step", []), tuple[StepRecord, ...])
-    except msgspec.ValidationError as error:
-        raise DataError(path, None, f"expected the steps of an experiment: {error}") from error
 
 
 def _read_results(

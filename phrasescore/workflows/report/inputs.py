@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -17,11 +17,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SectionName
-from phrasescore.workflows.report.experiment_folder import (
-    TABLE,
-    ExperimentFolder,
-    read_experiment_folder,
-)
+from phrasescore.workflows.report.experiment_folder import ExperimentFolder, read_experiment_folder
 from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Indices of the table's scores p(target | source) and p(source | target). Moses' order is
@@ -36,54 +32,16 @@ class NamedModel(NamedTuple):
     checkpoint: Checkpoint
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ReportFiles:
-    """The paths of the inputs for a report."""
-
-    table: str | None  # a phrase table
-    models: Sequence[str]
-    source: str | None
-    references: Sequence[str]
-    # The name of each system, and the file with its translations.
-    translations: Sequence[tuple[str, str]]
-    experiment: str | None  # the folder of an experiment
-
-    def texts(self) -> list[str]:
-        """Return the paths of the table and of all texts."""
-        given = [path for path in (self.table, self.source) if path is not None]
-        return [*given, *self.references, *(path for _, path in self.translations)]
-
-    def paths(self) -> list[str]:
-        """Return the paths of all inputs."""
-        others = []
-        if self.experiment is not None:
-            others.append(os.path.join(self.experiment, TABLE))
-        return [*self.texts(), *self.models, *others]
-
-    def with_texts_of(self, experiment: ExperimentFolder) -> "ReportFiles":
-        """Return the files with an experiment's first test text and its translations."""
-        compared = experiment.compared_text()
-        if compared is None:
-            return self
-        text, systems = compared
-        return replace(
-            self,
-            source=self.source or text.source,
-            references=text.references,
-            translations=systems,
-        )
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReportInputs:
     """All inputs for a report; the phrase table is read lazily."""
 
-    systems: list[ComparedSystem]
+    table: str | None  # the path of a phrase table
+    models: list[NamedModel]
     source: Sentences | None
     references: list[Sentences]
-    models: list[NamedModel]
+    systems: list[ComparedSystem]
     experiment: ExperimentFolder | None
-    files: ReportFiles
     only: Sequence[SectionName]  # the sections that the page includes; empty for all
     compute: Compute
     progress: ProgressCallback | None
@@ -107,7 +65,7 @@ class ReportInputs:
     @cached_property
     def table_choice(self) -> TableChoice:
         """The lines selected from the table, which is read once."""
-        table = self.files.table
+        table = self.table
         assert table is not None
         columns = [self.table_column(model) for model in self.of_kind("scores_phrases")]
         with Meter("report: phrase table", "lines", self.progress, lines_of=table) as meter:
@@ -122,42 +80,48 @@ class ReportInputs:
 
 
 def read_inputs(
-    files: ReportFiles,
+    *,
+    table: str | None,
+    models: Sequence[str],
+    source: str | None,
+    references: Sequence[str],
+    translations: Sequence[tuple[str, str]],
+    experiment: str | None,
     only: Sequence[SectionName],
     compute: Compute,
     progress: ProgressCallback | None,
 ) -> ReportInputs:
     """Read all inputs except the phrase table, and check that they are consistent."""
-    for path in files.texts():
+    for path in [*references, *(path for _, path in translations), *filter(None, (table, source))]:
         if is_stream(path):
             raise ArgumentError(f"a report can only read files, got {path!r}")
-    experiment = None if files.experiment is None else read_experiment_folder(files.experiment)
-    if experiment is not None:
-        files = files.with_texts_of(experiment)
-    names = [name for name, _ in files.translations]
+    folder = None if experiment is None else read_experiment_folder(experiment)
+    if folder is not None and (compared := folder.compared_text()) is not None:
+        text, translations = compared
+        source, references = source or text.source, text.references
+    names = [name for name, _ in translations]
     if len(set(names)) < len(names):
         raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
-    models = _load_models(files.models)
-    references = [read_sentences(path) for path in files.references]
-    source = None if files.source is None else read_sentences(files.source, is_source=True)
-    translations = [read_sentences(path) for _, path in files.translations]
-    texts = [*references, *translations, *([] if source is None else [source])]
-    if texts:
-        check_aligned(texts)
+    loaded = _load_models(models)
+    reference_texts = [read_sentences(path) for path in references]
+    source_text = None if source is None else read_sentences(source, is_source=True)
+    texts = [read_sentences(path) for _, path in translations]
+    given = [*reference_texts, *texts, *([] if source_text is None else [source_text])]
+    if given:
+        check_aligned(given)
     # The steps of an experiment have already checked its translations.
-    for text in translations if references and experiment is None else ():
-        warn_of_lengths(text.path, text.num_words, references[0].num_words)
-    systems = [ComparedSystem(name, [text]) for name, text in zip(names, translations, strict=True)]
+    for each in texts if references and experiment is None else ():
+        warn_of_lengths(each.path, each.num_words, reference_texts[0].num_words)
     return ReportInputs(
-        systems,
-        source,
-        references,
-        models,
-        experiment,
-        files,
-        only,
-        compute,
-        progress,
+        table=table,
+        models=loaded,
+        source=source_text,
+        references=reference_texts,
+        systems=[ComparedSystem(name, [text]) for name, text in zip(names, texts, strict=True)],
+        experiment=folder,
+        only=only,
+        compute=compute,
+        progress=progress,
     )
 
 

@@ -13,7 +13,7 @@ from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.records import PhrasePair
 from phrasescore.report import SEED, sentences, systems
-from phrasescore.report.blocks import Section
+from phrasescore.report.blocks import Block, Section
 from phrasescore.report.differences import difference_section
 from phrasescore.report.maps import map_section, text_vectors, word_vectors
 from phrasescore.report.phrases import (
@@ -57,7 +57,7 @@ _TWO_SYSTEMS = "two systems (--translation)"
 def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     """Return the names of the inputs that a section requires and that are missing."""
     is_present = {
-        "TABLE": inputs.files.table is not None,
+        "TABLE": inputs.table is not None,
         "--source": inputs.source is not None,
         "--references": bool(inputs.references),
         _RESULTS: bool(inputs.systems and inputs.references) or inputs.experiment is not None,
@@ -110,18 +110,10 @@ def _make_tuning(inputs: ReportInputs) -> MadeSection:
     reports = inputs.experiment.tune_reports()
     if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
-    tables = [systems.weights_table(reports)]
+    blocks: list[Block] = [systems.weights_table(reports)]
     if calibrated := {name: each for name, each in reports.items() if each.reliability}:
-        tables.append(systems.reliability_table(calibrated))
-    return MadeSection(Section("tuning", "Weights", "", tuple(tables)))
-
-
-def _make_steps(inputs: ReportInputs) -> MadeSection:
-    assert inputs.experiment is not None
-    steps = [(step.name, step.seconds, step.command) for step in inputs.experiment.steps]
-    if not steps:
-        return MadeSection(None, ["the experiment has no steps.toml"])
-    return MadeSection(systems.steps_section(steps))
+        blocks.append(systems.reliability_figure(calibrated))
+    return MadeSection(Section("tuning", "Weights", "", tuple(blocks)))
 
 
 def _make_preferences(inputs: ReportInputs) -> MadeSection:
@@ -213,7 +205,7 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
     models = [
         model
         for model in inputs.of_kind("has_source_vectors")
-        if inputs.files.table is None or not model.checkpoint.config.network.scores_phrases
+        if inputs.table is None or not model.checkpoint.config.network.scores_phrases
     ]
     sets, reasons, notes = [], [], []
     for number, (name, checkpoint) in enumerate(models, start=1):
@@ -228,7 +220,6 @@ def _make_sentences(inputs: ReportInputs) -> MadeSection:
             reasons.append(f"{side.path}: all sentences are empty")
             continue
         notes += sentences.note_unknown_words(name, checkpoint, texts)
-        notes += sentences.note_long_texts(name, checkpoint, texts)
         sets.append(text_vectors("sentences", name, number, checkpoint, texts))
     section, problems = map_section("sentences", sets)
     return MadeSection(section, reasons + problems, notes)
@@ -274,7 +265,6 @@ def _notes(models: Sequence[NamedModel], pairs: Sequence[SentencePair]) -> list[
     for name, checkpoint in models:
         read = [pair.target if checkpoint.reverse else pair.source for pair in pairs]
         notes += sentences.note_unknown_words(name, checkpoint, read)
-        notes += sentences.note_long_pairs(name, checkpoint, pairs)
     return notes
 
 
@@ -295,5 +285,4 @@ SECTION_PLANS = {
     "training": SectionPlan(
         lambda inputs: MadeSection(training_section(inputs.models)), ("a --model",)
     ),
-    "steps": SectionPlan(_make_steps, ("--experiment",)),
 }

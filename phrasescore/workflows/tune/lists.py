@@ -2,8 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
@@ -25,18 +24,6 @@ from tuning.pool import Pool, Vector, named_weights, weights_vector
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class TuneOutcome:
-    """The best weights from tuning on n-best lists."""
-
-    weights: Mapping[str, tuple[float, ...]]
-    report: TuneReport
-
-    def __repr__(self) -> str:
-        """Return the report as text."""
-        return self.report.to_text()
-
-
 def tune(
     lists: Sequence[StrPath],
     references: Sequence[StrPath],
@@ -47,7 +34,7 @@ def tune(
     files: TuningFiles = TuningFiles(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> TuneOutcome:
+) -> outcome.TuneOutcome:
     """Find feature weights that increase a metric on n-best lists for a development set.
 
     On the lists, the weights are never worse than the start weights. The same seed gives the same
@@ -118,12 +105,13 @@ def tune(
         features=features_found,
         notes=tuned.notes,
     )
-    outcome.write_outputs(output, files, WeightPair(weights, weights), report, ini)
+    both = WeightPair(weights, weights)
+    outcome.write_outputs(output, files, both, report, ini)
     if cut_short is not None:
         raise cut_short
     if optimiser.stopped:
         optimiser.raise_stop()
-    return TuneOutcome(weights, report)
+    return outcome.TuneOutcome(both, report)
 
 
 def merge_weights(weights: StrPath, moses_ini: StrPath, moses_ini_out: StrPath) -> None:

@@ -49,18 +49,6 @@ _logger = logging.getLogger(__name__)
 _NEWS = {"news": True}  # is shown on an experiment's console, too
 
 
-@dataclass(frozen=True, slots=True)
-class LoopOutcome:
-    """The best weights from tuning with a decoder."""
-
-    weights: WeightPair
-    report: TuneReport
-
-    def __repr__(self) -> str:
-        """Return the report as text."""
-        return self.report.to_text()
-
-
 def tune_with_decoder(
     decoder: ListDecoder | SearchSettings | str,
     source: StrPath,
@@ -75,7 +63,7 @@ def tune_with_decoder(
     resume: bool = False,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> LoopOutcome:
+) -> outcome.TuneOutcome:
     """Find feature weights in rounds of decoding, pooling lists and optimising.
 
     The result is the weights of the best round. The lists from each round and the state of the run
@@ -161,12 +149,12 @@ def tune_with_decoder(
     rounds = Rounds(opened, ini, source, work, settings.nbest_size, reader, rescorer, progress)
     run = _LoopRun(rounds, settings, Optimiser(settings, compute.threads), first, about)
 
-    def write() -> LoopOutcome:
+    def write() -> outcome.TuneOutcome:
         weights, report = run.finish(details=files.report is not None)
         if files.translations is not None:
             run.write_translations(os.fspath(files.translations), weights.lists)
         outcome.write_outputs(output, files, weights, report, ini)
-        return LoopOutcome(weights, report)
+        return outcome.TuneOutcome(weights, report)
 
     try:
         run.run(resume=resume)

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -29,6 +29,18 @@ _logger = logging.getLogger(__name__)
 FEW_SENTENCES = 20
 _NEW = "  (new)"
 _NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the lists (0 to 1)
+
+
+@dataclass(frozen=True, slots=True)
+class TuneOutcome:
+    """The best weights that tuning found; on n-best lists, both sets are the same."""
+
+    weights: WeightPair
+    report: TuneReport
+
+    def __repr__(self) -> str:
+        """Return the report as text."""
+        return self.report.to_text()
 
 
 def check_outputs(read: Sequence[str | None], *written: StrPath | None) -> list[str]:

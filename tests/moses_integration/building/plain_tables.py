@@ -1,7 +1,7 @@
 """Moses' extract, sort, score, consolidate and lexical-reordering-score on lines of text.
 
 Slow and plain: every extracted pair is a line, lines are sorted by their bytes, and numbers are
-formatted by Python. Models other than ``wbe`` are not covered.
+formatted by Python.
 """
 
 import struct
@@ -28,27 +28,18 @@ def extract(sentence: Sentence, length: int) -> list[tuple[int, int, int, int]]:
     return boxes
 
 
-def orientations(sentence: Sentence, box: tuple[int, int, int, int], classes: int) -> list[int]:
+def orientations(sentence: Sentence, box: tuple[int, int, int, int]) -> list[int]:
     """Return the word-based orientations to the previous and to the next phrase."""
     source, target, links = sentence
     left, right, top, bottom = box
     framed = links | {(-1, -1), (len(source), len(target))}
     numbers = []
-    for row, near, far, step in (
-        (top - 1, left - 1, right + 1, -1),
-        (bottom + 1, right + 1, left - 1, 1),
-    ):
+    for row, near, far in ((top - 1, left - 1, right + 1), (bottom + 1, right + 1, left - 1)):
         is_monotone, is_swapped = (near, row) in framed, (far, row) in framed
-        if is_monotone != is_swapped:
-            numbers.append(0 if is_monotone else 1)
-        elif classes == 3:
+        if is_monotone == is_swapped:
             numbers.append(2)
         else:
-            beyond, before = range(near + step, len(source) if step > 0 else -1, step), None
-            before = range(far - step, -1 if step > 0 else len(source), -step)
-            is_right = is_monotone or any((word, row) in links for word in beyond)
-            is_left = is_swapped or any((word, row) in links for word in before)
-            numbers.append(2 if is_left and not is_right else 3)
+            numbers.append(0 if is_monotone else 1)
     return numbers
 
 
@@ -107,7 +98,7 @@ def best(alignments: Counter[frozenset[tuple[int, int]]], side: int, length: int
     return set(chosen)
 
 
-def tables(corpus: list[Sentence], length: int, classes: int) -> tuple[list[bytes], list[bytes]]:
+def tables(corpus: list[Sentence], length: int) -> tuple[list[bytes], list[bytes]]:
     """Return the lines of the phrase table and of the bidirectional reordering table."""
     lines = []
     for sentence in corpus:
@@ -123,7 +114,7 @@ def tables(corpus: list[Sentence], length: int, classes: int) -> tuple[list[byte
                     f"{text[0]} ||| {text[1]} |||".encode(),
                     text,
                     inside,
-                    orientations(sentence, box, classes),
+                    orientations(sentence, box),
                 )
             )
     sources, targets = Counter(line[1][0] for line in lines), Counter(line[1][1] for line in lines)
@@ -147,7 +138,7 @@ def tables(corpus: list[Sentence], length: int, classes: int) -> tuple[list[byte
         values = []
         for side in range(2):
             seen = Counter(row[3][side] for row in rows)
-            smoothed = [seen[number] + 0.5 for number in range(classes)]
+            smoothed = [seen[number] + 0.5 for number in range(3)]
             values += [f"{value / sum(smoothed):g}" for value in smoothed]
         orders.append(key + f" {' '.join(values)}".encode())
     return phrases, orders

@@ -5,35 +5,28 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.building import METHODS, symmetrize
-from phrasescore.errors import ArgumentError, DataError
+from moses_integration.building import symmetrize
+from phrasescore.errors import DataError
 
 
-def join(folder: Path, forward: str, backward: str, method: str) -> list[str]:
+def join(folder: Path, forward: str, backward: str) -> list[str]:
     (folder / "forward").write_text(forward)
     (folder / "backward").write_text(backward)
-    joined = symmetrize(str(folder / "forward"), str(folder / "backward"), method)
+    joined = symmetrize(str(folder / "forward"), str(folder / "backward"))
     return [line.decode() for line in joined]
 
 
 # What symal gives for four source and four target words; its input in the format of giza2bal.pl is
 # "1 / 4 x x x x # 1 2 0 1 / 4 y y y y # 1 3 0 4".
 FORWARD, BACKWARD = "0-0 1-1 0-3\n", "0-0 1-2 3-3\n"
-EXPECTED = {
-    "grow-diag-final-and": "0-0 1-1 1-2 0-3",
-    "grow-diag-final": "0-0 1-1 1-2 0-3 3-3",
-    "grow-diag": "0-0 1-1 1-2 0-3",
-    "intersect": "0-0",
-    "union": "0-0 1-2 3-3 1-1 0-3",
-}
+EXPECTED = "0-0 1-1 1-2 0-3"
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_each_method_joins_as_symal_does(tmp_path: Path, method: str) -> None:
-    assert join(tmp_path, FORWARD, BACKWARD, method) == [EXPECTED[method]]
+def test_alignments_are_joined_as_by_symal(tmp_path: Path) -> None:
+    assert join(tmp_path, FORWARD, BACKWARD) == [EXPECTED]
 
 
-def grow(forward: set[tuple[int, int]], backward: set[tuple[int, int]], method: str) -> str:
+def grow(forward: set[tuple[int, int]], backward: set[tuple[int, int]]) -> str:
     """Transcribe symal's printgrow with sets of (target, source)."""
     both, links = forward | backward, set(forward & backward)
     targets, sources = {t for t, _ in links}, {s for _, s in links}
@@ -61,17 +54,15 @@ def grow(forward: set[tuple[int, int]], backward: set[tuple[int, int]], method: 
                     sources.add(near[1])
                     is_growing = True
     for one, other in ((forward, backward), (backward, forward)):
-        for target, source in sorted(one - other) if "final" in method else ():
-            is_free = target not in targets, source not in sources
-            if all(is_free) if method.endswith("and") else any(is_free):
+        for target, source in sorted(one - other):
+            if target not in targets and source not in sources:
                 links.add((target, source))
                 targets.add(target)
                 sources.add(source)
     return " ".join(f"{source}-{target}" for target, source in sorted(links))
 
 
-@pytest.mark.parametrize("method", METHODS[:3])
-def test_random_alignments_grow_as_with_sets(tmp_path: Path, method: str) -> None:
+def test_random_alignments_grow_as_with_sets(tmp_path: Path) -> None:
     chance = random.Random(4)
     sides, expected = ([], []), []  # type: tuple[list[str], list[str]], list[str]
     for _ in range(300):
@@ -80,9 +71,9 @@ def test_random_alignments_grow_as_with_sets(tmp_path: Path, method: str) -> Non
         backward = {(chance.randrange(other), s) for s in range(size) if chance.random() < 0.8}
         for lines, links in zip(sides, (forward, backward), strict=True):
             lines.append(" ".join(f"{s}-{t}" for t, s in chance.sample(sorted(links), len(links))))
-        expected.append(grow(forward, backward, method))
+        expected.append(grow(forward, backward))
     first, second = ("".join(f"{line}\n" for line in lines) for lines in sides)
-    assert join(tmp_path, first, second, method) == expected
+    assert join(tmp_path, first, second) == expected
 
 
 def test_malformed_alignments_are_located(tmp_path: Path) -> None:
@@ -92,6 +83,4 @@ def test_malformed_alignments_are_located(tmp_path: Path) -> None:
         ("0-0\n0-2000\n", "forward:2: expected sentences of at most 2000 words"),
     ):
         with pytest.raises(DataError, match=message):
-            join(tmp_path, forward, "0-0\n0-0\n", "union")
-    with pytest.raises(ArgumentError, match="expected one of grow-diag-final-and"):
-        join(tmp_path, "", "", "grow")
+            join(tmp_path, forward, "0-0\n0-0\n")

@@ -11,10 +11,7 @@ from typing import Any
 
 import pytest
 
-from moses_integration.building import METHODS
 from phrasescore.io.characters import split_characters
-from phrasescore.settings.building import Building
-from phrasescore.settings.declaration import settings_of
 from phrasescore.workflows.building import aligner, system
 from tests.command_line import check_refusal, run, succeeded
 from tests.forked import Forked, run_command
@@ -142,16 +139,12 @@ def test_given_parts_replace_built_ones(folder: Path) -> None:
     write("more", ["une autre maison"])
     build(
         *("--alignments", "links", "--lm", "given.arpa", "--lm-text", "more"),
-        *("--reordering", "none", "--symmetrization", "union", "--max-phrase-length", "1"),
-        *("--min-count", "2", "--lm-order", "3"),
+        *("--max-phrase-length", "1"),
+        *("--lm-order", "3"),
     )
     names = {path.name for path in Path("model").iterdir()}
-    reordering = {name for name in FILES if name.startswith("reordering")}
-    assert names == FILES - reordering - {"lm.arpa.gz", "aligned.grow-diag-final-and"} | {
-        *("aligned.union", "lm1.arpa.gz"),
-    }
+    assert names == FILES - {"lm.arpa.gz"} | {"lm1.arpa.gz"}
     ini = text("moses.ini")
-    assert "LexicalReordering" not in ini
     assert f"KENLM name=LM0 factor=0 path={folder}/given.arpa order=2\n" in ini
     assert f"KENLM name=LM1 factor=0 path={folder}/model/lm1.arpa.gz order=3\n" in ini
     assert ini.endswith("LM0= 0.5\nLM1= 0.5\n")
@@ -166,11 +159,6 @@ def test_other_aligners_find_most_links(kind: str) -> None:
     assert len(links) == len(PAIRS)
     found = sum(len({*line.split()} & {*LINKS.split()}) for line in links)
     assert found > 0.8 * len(PAIRS) * len(LINKS.split())
-
-
-def test_every_way_to_join_alignments_can_be_chosen() -> None:
-    (field,) = [each for each in settings_of(Building) if each.name == "symmetrization"]
-    assert field.choices == METHODS
 
 
 @pytest.mark.slow
@@ -291,8 +279,6 @@ def test_an_n_gram_model_that_is_none_is_refused() -> None:
 @pytest.mark.parametrize(
     ("options", "problem", "code"),
     [
-        ("--reordering x", "expected a reordering model such as", 2),
-        ("--symmetrization x", "'x' is not one of", 2),
         ("--lowercase --truecase", "--lowercase and --truecase cannot be combined", 2),
         ("--alignments links --characters", "--alignments cannot be combined", 2),
         ("--alignments links --tokenize en fr", "--alignments cannot be combined", 2),
@@ -327,19 +313,22 @@ def test_a_text_without_n_grams_of_the_order_is_refused_at_once() -> None:
     refused("blank: expected a text, found no word", *options)
 
 
-def test_rare_phrase_pairs_are_left_out_and_not_counted() -> None:
-    # By hand: "a" and "x" occur twice, and no longer pair does.
+def test_a_text_without_links_has_no_phrase_pair() -> None:
     write("s", ["a b", "a c"])
     write("t", ["x y", "x z"])
-    write("links", ["0-0 1-1", "0-0 1-1"])
-    result = build("--alignments", "links", "--min-count", "2", "--lm-order", "2")
+    write("links", ["", ""])
+    options = ("--alignments", "links", "--lm-order", "2")
+    check_refusal(build(*options, code=1), "found no phrase pair of at most 7 words: is the text")
+    assert not Path("model").exists()
+
+
+def test_a_single_phrase_pair_is_counted() -> None:
+    write("s", ["a", "a"])
+    write("t", ["x", "x"])
+    write("links", ["0-0", "0-0"])
+    result = build("--alignments", "links", "--lm-order", "1")
     assert text("phrase-table.gz") == "a ||| x ||| 1 1 1 1 ||| 0-0 ||| 2 2 2 ||| |||\n"
     assert "model: 2 sentence pairs, 1 phrase pair\n" in result.stderr
-    shutil.rmtree("model")
-    options = ("--alignments", "links", "--min-count", "3", "--lm-order", "2")
-    problem = "found no phrase pair of at most 7 words that occurs 3 times or more"
-    check_refusal(build(*options, code=1), problem)
-    assert not Path("model").exists()
 
 
 def test_a_given_n_gram_model_may_have_an_order_that_kenlm_does_not_read() -> None:
@@ -419,7 +408,8 @@ def test_a_stopped_run_continues_after_the_last_step(monkeypatch: pytest.MonkeyP
     assert not Path("model").exists()
     refused("model.work: holds an unfinished run; continue it with --resume")
     refused(
-        "was started with another value for --min-count (1, now 2)", "--resume", "--min-count=2"
+        "was started with another value for --max-sentence-length (80, now 9)",
+        *("--resume", "--max-sentence-length=9"),
     )
     write("t", [f"{target} !" for _, target in PAIRS])
     refused("was started with another value for TARGET", "--resume")

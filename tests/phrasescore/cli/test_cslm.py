@@ -107,16 +107,16 @@ def test_a_language_model_has_no_source(
     check_refusal(run("train", "cslm", "-o", "model", *arguments), message, 2)
 
 
-def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
+def test_perplexities_of_a_network_and_an_n_gram_model(
     model: RandomCslm, lm: Path, tmp_path: Path
 ) -> None:
     text = tmp_path / "text"
     text.write_text("a b\nc a\n")
-    command = ["perplexity", text, "--model", tmp_path / "model", "--lm", lm, "--mix-on", text]
+    command = ["perplexity", text, "--model", tmp_path / "model", "--lm", lm]
     result = succeeded(run(*command, "--format", "json", "--device", "cpu"))
     (found,) = json.loads(result.stdout)
     assert (found["sentences"], found["models"][0]["tokens"]) == (2, 6)
-    ngrams, alone, backed_off, mixed = found["models"]
+    ngrams, alone, _ = found["models"]
     # a b </s> <unk> a </s>
     p = [0.4, 0.2, 0.3, 0.1, 0.4, 0.3]
     assert ngrams["including_unknown"] == pytest.approx(math.prod(p) ** (-1 / 6), rel=1e-5)
@@ -128,11 +128,7 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
         *word_log_probs(model.parameters, 3, [3, 2]),
     ]
     assert alone["including_unknown"] == pytest.approx(math.exp(-sum(log_probs) / 6), rel=1e-5)
-    assert [row["unknown"] for row in found["models"]] == [1, 1, 1, 1]
-    assert mixed["including_unknown"] <= min(
-        backed_off["including_unknown"], ngrams["including_unknown"]
-    ) * (1 + 1e-6)
-    assert 0 <= mixed["weight"] <= 1
+    assert [row["unknown"] for row in found["models"]] == [1, 1, 1]
     shown = run(*command, "--device", "cpu").stdout.splitlines()
     assert shown[0] == f"{text}: 2 sentences, 6 tokens (words and </s>)"
     assert shown[2].split() == ["lm.arpa", "1", "3.8914", "3.2220"]
@@ -142,7 +138,6 @@ def test_perplexities_of_a_network_an_n_gram_model_and_their_mixture(
     ("arguments", "code", "message"),
     [
         ([], 2, "nothing to measure"),
-        (["--lm", "lm.arpa", "--mix-on", "text"], 2, "--mix-on requires --model and --lm"),
         (["--lm", "text"], 1, "text:1: expected an ARPA file"),
         (["--model", "pairs"], 1, "use `score` for networks that read a source"),
         (["--model", "joint"], 1, "use `rescore` for networks that read a source"),

@@ -162,7 +162,7 @@ def test_a_wrong_command_line_is_refused(folder: Folder, arguments: str, message
     assert message in refused(folder, *arguments.split(), code=2)
 
 
-@pytest.mark.parametrize("module", ["plotly", "sklearn"])
+@pytest.mark.parametrize("module", ["matplotlib", "sklearn"])
 def test_a_missing_extra_is_named_before_the_work(
     folder: Folder, module: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import math
-from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -135,39 +134,6 @@ def test_blocks_threads_and_batches_change_no_byte(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.usefixtures("forward", "reverse")
-def test_more_candidates_are_worth_more() -> None:
-    for count in (1, 10):
-        options = f"{BOTH} --segmentation none --confidence both --candidates {count}"
-        succeeded(run(f"{options} --segments {count}.json -o {count}"))
-    one, ten = (
-        [segment["confidence"] for line in lines(name) for segment in line["segments"]]
-        for name in ("1.json", "10.json")
-    )
-    assert all(few <= many for few, many in zip(one, ten, strict=True))
-    assert one != ten
-
-
-@pytest.mark.usefixtures("forward")
-@pytest.mark.parametrize("right_to_left", [False, True])
-def test_a_swapped_model_is_a_reverse_one(folder: Path, right_to_left: bool) -> None:
-    make = partial(RandomModel, seed=59, right_to_left=right_to_left)
-    make(folder / "reverse", SOURCE_WORDS, TARGET_WORDS, reverse=True)
-    # The same weights, trained forward from the target to the source.
-    make(folder / "swapped", TARGET_WORDS, SOURCE_WORDS)
-    assert run(f"{BOTH} -o a").exit_code == 0
-    succeeded(run(f"{BOTH.replace('reverse ', 'swapped ')} --swapped -o b"))
-    assert Path("a").read_bytes() == Path("b").read_bytes()
-
-
-@pytest.mark.usefixtures("forward")
-def test_short_sentences_stay_whole() -> None:
-    assert run(f"{ALONE} --max-segment 2 --min-length 5 --segments out -o -").exit_code == 0
-    found = [sizes(line) for line in lines("out")]
-    assert found[:3] == [[4], [], [1]]
-    assert len(found[3]) >= 4
-
-
-@pytest.mark.usefixtures("forward", "reverse")
 def test_unknown_words_are_counted_and_can_be_left_out() -> None:
     result = run(f"{BOTH} -o out")
     unknown = Path("out").read_text("utf-8").count("<unk>")
@@ -222,10 +188,8 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     # 300 sentences of about 4 segments: sampling error.
     assert len(out) == pytest.approx(len(like), rel=0.04)
     assert sum(n * n for n in out) == pytest.approx(sum(n * n for n in like), rel=0.04)
-    assert run(f"{control} --seed 1 --segments again -o c").exit_code == 0
+    assert run(f"{control} --segments again -o c").exit_code == 0
     assert Path("again").read_bytes() == Path("out").read_bytes()
-    assert run(f"{control} --seed 2 --segments again -o c").exit_code == 0
-    assert Path("again").read_bytes() != Path("out").read_bytes()
 
 
 # What it refuses
@@ -236,13 +200,8 @@ def test_random_segments_are_as_long_as_those_of_another_run() -> None:
     [
         ("--model forward", "--confidence penalized requires a --reverse-model"),
         (f"{BOTH} --confidence forward", "--confidence forward cannot use a --reverse-model"),
-        (f"{ALONE} --swapped", "--swapped requires a --reverse-model"),
         (f"{ALONE} --segmentation random", "requires --like"),
         (f"{ALONE} --like text", "--like requires --segmentation random"),
-        (
-            f"{ALONE} --beam 2 --candidates 3",
-            "--beam: expected at least 3, for --cand",
-        ),
         (f"{ALONE} --max-segment 0", "--max-segment"),
         (f"{ALONE} --segments - -o -", "two files cannot share stdin or stdout"),
     ],
@@ -262,17 +221,14 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
         ),
         ("--model forward --reverse-model lm", "--reverse-model lm: expected a translation"),
         ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
-        (f"{BOTH} --swapped", "--reverse-model reverse: was trained with --reverse"),
-        (
-            "--model forward --reverse-model forward --swapped",
-            "--model reads 6 of its words and writes 2",
-        ),
+        ("--model forward --reverse-model other", "--model reads 6 of its words and writes 2"),
         (f"{ALONE} -o out --segments ./out", "./out: would overwrite another file"),
     ],
 )
 @pytest.mark.usefixtures("forward", "reverse")
 def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder: Path) -> None:
     RandomCslm(TARGET_WORDS, path=folder / "lm")
+    RandomModel(folder / "other", TARGET_WORDS, SOURCE_WORDS, reverse=True)
     result = run(arguments)
     assert result.exit_code == 1
     assert message in result.stderr
@@ -295,8 +251,8 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
             "like:1: expected segments for 4 words",
         ),
         ('{"words": 21, "segments": [{"start": 0, "end": 21}]}\n', "like:1: expected segments of "),
-        ('{"words": 0, "segments": []}\n', "like: expected at least one sentence with 1 words"),
-        ("", "like: expected at least one sentence with 1 words or more, found none"),
+        ('{"words": 0, "segments": []}\n', "like: expected at least one sentence with words, fou"),
+        ("", "like: expected at least one sentence with words, found none"),
     ],
 )
 @pytest.mark.usefixtures("forward")

@@ -53,13 +53,13 @@ BOTH = f"{MODELS} --in-domain-target in.fr --general-target all.fr"
 )
 @pytest.mark.usefixtures("texts")
 def test_the_best_lines_are_kept_in_their_order(limit: str, kept: list[int]) -> None:
-    result = run(f"en {MODELS} {limit} --processes 1 -q")
+    result = run(f"en {MODELS} {limit} -q")
     assert (result.exit_code, result.stderr) == (0, "")
     assert result.stdout.splitlines() == [SOURCE[place] for place in kept]
 
 
 def test_pairs_stay_together_byte_for_byte(texts: Path) -> None:
-    result = run(f"en fr {MODELS} --lines 2 --processes 1 -o out.gz --target-output out.fr")
+    result = run(f"en fr {MODELS} --lines 2 -o out.gz --target-output out.fr")
     assert (result.exit_code, result.stdout) == (0, "")
     assert "kept 2 of 5 lines" in result.stderr
     assert gzip.decompress((texts / "out.gz").read_bytes()).decode() == "sea\ndog sea\n"
@@ -75,7 +75,7 @@ def test_the_differences_of_both_sides_add_up() -> None:
         ("both", BOTH),
     ):
         files = f"--differences {name} -o o.en --target-output o.fr"
-        assert run(f"en fr {models} --share 1 --processes 1 {files}").exit_code == 0
+        assert run(f"en fr {models} --share 1 {files}").exit_code == 0
         lists[name] = [float(line) for line in Path(name).read_text().splitlines()]
     sums = [one + other for one, other in zip(lists["source"], lists["target"], strict=True)]
     assert lists["both"] == pytest.approx(sums, abs=3e-6)  # 7 digits are written
@@ -86,19 +86,18 @@ def test_the_differences_of_both_sides_add_up() -> None:
 def test_blocks_and_processes_change_nothing(texts: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         patch.setattr(os, "fork", None)  # one process is this one
-        assert (
-            run(f"en {BOTH[: len(MODELS)]} --lines 3 --processes 1 --differences one").exit_code
-            == 0
-        )
+        patch.setattr(select, "usable_threads", lambda _: 1)
+        assert run(f"en {BOTH[: len(MODELS)]} --lines 3 --differences one").exit_code == 0
     monkeypatch.setattr(select, "_LINES", 2)
-    assert run(f"en {MODELS} --lines 3 --processes 2 --differences two").exit_code == 0
+    monkeypatch.setattr(select, "usable_threads", lambda _: 2)
+    assert run(f"en {MODELS} --lines 3 --differences two").exit_code == 0
     assert (texts / "one").read_bytes() == (texts / "two").read_bytes()
 
 
 @pytest.mark.usefixtures("texts")
 def test_one_model_for_both_sides_is_warned_of() -> None:
     models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
-    result = succeeded(run(f"en fr {models} --lines 1 --processes 1 --target-output o"))
+    result = succeeded(run(f"en fr {models} --lines 1 --target-output o"))
     warning = "the in-domain models for both sides are the same file, but the languages differ"
     assert result.stderr.count(warning) == 1
     assert "the general models" not in result.stderr
@@ -106,7 +105,7 @@ def test_one_model_for_both_sides_is_warned_of() -> None:
 
 def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
     unigrams(texts / "all.en", {"sea": -2, "law": -0.5})
-    result = succeeded(run(f"en {MODELS} --lines 1 --processes 1"))
+    result = succeeded(run(f"en {MODELS} --lines 1"))
     # 3 times "dog" among 8 words and 5 ends.
     assert "23.1% of the words are known to only one of the two models" in result.stderr
 
@@ -161,7 +160,7 @@ def test_bad_input_is_named_and_leaves_no_file(texts: Path, arguments: str, prob
     before = {path: path.read_bytes() for path in texts.iterdir()}
     if " -o" not in arguments:
         arguments += " -o out"
-    result = run(f"{arguments} --processes 1")
+    result = run(f"{arguments}")
     assert result.exit_code == 1
     assert problem in result.stderr.splitlines()[-1]
     assert {path: path.read_bytes() for path in texts.iterdir()} == before
@@ -179,7 +178,7 @@ def test_a_text_that_changes_while_it_is_read_is_noticed(
 
     monkeypatch.setattr(select, "choose_best", choose_later)
     check_refusal(
-        run(f"en {MODELS} --lines 1 --processes 1 -o out"),
+        run(f"en {MODELS} --lines 1 -o out"),
         "en: has changed during the run: 5 lines, then 6",
     )
     assert not (texts / "out").exists()

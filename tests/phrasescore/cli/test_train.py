@@ -182,8 +182,7 @@ def test_a_run_that_cannot_begin_leaves_no_folder_above_its_own(
     result = train(tmp_path / "none", "-o", there / "model", "--updates", "3", *TINY)
     assert result.exit_code == 1
     assert names(tmp_path) == ["table"]
-    work = ("--work-dir", tmp_path / "work" / "of" / "it")
-    result = succeeded(train(table, "-o", there / "model", *work, "--updates", "3", *TINY))
+    result = succeeded(train(table, "-o", there / "model", "--updates", "3", *TINY))
     assert names(tmp_path) == ["not", "table"]
     assert names(there) == ["model"]
 

@@ -90,12 +90,12 @@ def test_sources_in_another_casing_are_warned_of(arguments: str, text: str) -> N
 
 def test_each_model_of_a_selection_is_warned_of() -> None:
     models = "--in-domain lm --general other-lm"
-    lines = warnings(f"select target {models} --lines 1 --processes 1 -o out")
+    lines = warnings(f"select target {models} --lines 1 -o out")
     assert [line[:47] for line in lines] == [
         "target: 2 of 2 counted words are unknown to lm,",
         "target: 2 of 2 counted words are unknown to oth",
     ]
-    assert warnings(f"select known {models} --lines 1 --processes 1 -o out") == []
+    assert warnings(f"select known {models} --lines 1 -o out") == []
 
 
 def test_a_text_that_the_models_know_is_not_warned_of() -> None:
@@ -118,7 +118,7 @@ def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
     table = "la ||| the ||| 0.5 1 ||| 0-0\nmaison ||| house ||| 0.5 1 ||| 0-0\n"
     for name, text in {"table": table, "lm.arpa": LM, "moses.ini": INI}.items():
         (folder / name).write_text(text)
-    command = "decode known --config moses.ini --feature joint --model joint --processes 1 -o out"
+    command = "decode known --config moses.ini --feature joint --model joint -o out"
     lines = warnings(command)
     assert [line.partition(": ")[0] for line in lines] == ["the source", "the translations"]
 

@@ -46,10 +46,12 @@ def cluster() -> Iterator[Any]:
 
 
 @pytest.mark.slow
-def test_a_node_that_is_killed_costs_its_pieces_alone(cluster: Any, tmp_path: Path) -> None:
+def test_a_node_that_is_killed_costs_its_pieces_alone(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     nodes = [cluster.add_node(num_cpus=1) for _ in range(3)]
-    engine = Compute(engine="ray", ray_address=cluster.address)
-    with open_pool(engine, Slow(tmp_path)) as pool:
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    with open_pool(Compute(engine="ray"), Slow(tmp_path)) as pool:
         results = pool.map(range(90))
         found = [next(results) for _ in range(20)]
         cluster.remove_node(nodes[1], allow_graceful=False)

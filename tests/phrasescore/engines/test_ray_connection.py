@@ -97,6 +97,14 @@ def test_a_ray_that_cannot_be_started_is_told_in_a_line(ray: FakeRay) -> None:
     assert str(caught.value) == "Ray cannot be started: AF_UNIX path is too long"
 
 
+def test_a_running_ray_is_used_at_its_address(
+    ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    RayConnection(Compute(engine="ray")).close()
+    assert ray.folder.exists()
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_waits_until_ray_has_started_and_then_stops_it(ray: FakeRay, number: int) -> None:
     signal.signal(number, signal.SIG_DFL)
@@ -123,8 +131,11 @@ def test_ray_does_not_replace_our_handlers_of_signals() -> None:
 
 @pytest.mark.usefixtures("ray")
 @pytest.mark.parametrize("address", ["127.0.0.1:1", "nowhere"])
-def test_an_address_where_no_ray_listens_is_refused_at_once(address: str) -> None:
+def test_an_address_where_no_ray_listens_is_refused_at_once(
+    address: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", address)
     begin = time.monotonic()
-    with pytest.raises(PhrasescoreError, match="expected HOST:PORT of a running Ray"):
-        RayConnection(Compute(engine="ray", ray_address=address))
+    with pytest.raises(PhrasescoreError, match="RAY_ADDRESS: expected HOST:PORT of a running Ray"):
+        RayConnection(Compute(engine="ray"))
     assert time.monotonic() - begin < 30

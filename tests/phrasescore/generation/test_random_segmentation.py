@@ -18,7 +18,7 @@ def drawn(cuts: Cut, length: int) -> list[list[int]]:
 def test_segmentations_have_the_chances_of_the_formula(
     per_segment: float, per_square: float
 ) -> None:
-    cuts = random_cuts(per_segment, per_square, max_segment=3, seed=5)
+    cuts = random_cuts(per_segment, per_square, max_segment=3)
     everything = [tuple(sizes) for sizes in compositions(5, 3)]
     weights = np.array(
         [
@@ -32,14 +32,13 @@ def test_segmentations_have_the_chances_of_the_formula(
         assert found.count(sizes) / DRAWS == pytest.approx(chance, abs=4 * deviation)
 
 
-def test_a_seed_gives_the_same_cuts_whatever_was_cut_before() -> None:
-    cuts = random_cuts(0.1, -1.0, max_segment=6, seed=3)
+def test_a_number_has_the_same_cuts_whatever_was_cut_before() -> None:
+    cuts = random_cuts(0.1, -1.0, max_segment=6)
     found = [cuts(number, 12) for number in range(50)]
-    again = random_cuts(0.1, -1.0, max_segment=6, seed=3)
+    again = random_cuts(0.1, -1.0, max_segment=6)
     again(0, 100)
     assert [again(number, 12) for number in reversed(range(50))] == found[::-1]
-    other = random_cuts(0.1, -1.0, max_segment=6, seed=4)
-    assert [other(number, 12) for number in range(50)] != found
+    assert len(set(map(tuple, found))) > 10
     assert cuts(0, 0) == []
 
 
@@ -60,7 +59,7 @@ def test_random_segments_have_mean_and_variance_of_others(mean: float) -> None:
             sizes.append(int(min(left, 20, 1 + generator.poisson(mean - 1))))
             left -= sizes[-1]
         others.append(sizes)
-    cuts = fit_random_cuts(others, max_segment=20, seed=1)
+    cuts = fit_random_cuts(others, max_segment=20)
     found = [cuts(number, sum(sizes)) for number, sizes in enumerate(others)]
     assert [sum(sizes) for sizes in found] == [sum(sizes) for sizes in others]
     assert found != others
@@ -71,14 +70,14 @@ def test_random_segments_have_mean_and_variance_of_others(mean: float) -> None:
 
 def test_moments_that_no_distribution_has_are_come_near_to() -> None:
     whole = [[length] for length in range(1, 21)] * 3
-    cuts = fit_random_cuts(whole, max_segment=20, seed=1)
+    cuts = fit_random_cuts(whole, max_segment=20)
     assert [cuts(number, sum(sizes)) for number, sizes in enumerate(whole)] == whole
     words = [[1] * length for length in range(1, 21)] * 3
-    cuts = fit_random_cuts(words, max_segment=20, seed=1)
+    cuts = fit_random_cuts(words, max_segment=20)
     assert [cuts(number, sum(sizes)) for number, sizes in enumerate(words)] == words
 
 
-def test_no_segments_leave_all_cuts_equally_probable() -> None:
-    cuts = fit_random_cuts([[]], max_segment=2, seed=1)
+def test_weights_of_zero_leave_all_cuts_equally_probable() -> None:
+    cuts = random_cuts(0.0, 0.0, max_segment=2)
     share = sum(sizes == [2] for sizes in drawn(cuts, 2)) / DRAWS
     assert share == pytest.approx(0.5, abs=0.032)

@@ -44,13 +44,12 @@ def bigrams(monkeypatch: pytest.MonkeyPatch, words: str = "ab") -> Generator:
     return Generator([Checkpoint(network, config, vocabulary, vocabulary, TrainingRecord())], CPU)
 
 
-def bigram_probabilities(limit: int, power: float = 1.0) -> dict[tuple[str, ...], float]:
+def bigram_probabilities(limit: int) -> dict[tuple[str, ...], float]:
     """Return the probability of every target of at most ``limit`` words, by enumeration.
 
     A target that is cut counts with its words up to the limit.
     """
-    weights = np.array(EIGHTHS) ** power
-    shares = weights / weights.sum(axis=1, keepdims=True)
+    shares = np.array(EIGHTHS) / 8
     names = ["</s>", "<unk>", "a", "b"]
     found: defaultdict[tuple[str, ...], float] = defaultdict(float)
 
@@ -67,15 +66,12 @@ def bigram_probabilities(limit: int, power: float = 1.0) -> dict[tuple[str, ...]
     return dict(found)
 
 
-@pytest.mark.parametrize("temperature", [1.0, 0.5, 2.0])
-def test_samples_come_as_often_as_they_are_probable(
-    monkeypatch: pytest.MonkeyPatch, temperature: float
-) -> None:
+def test_samples_come_as_often_as_they_are_probable(monkeypatch: pytest.MonkeyPatch) -> None:
     count = 20_000
     generator = bigrams(monkeypatch)
-    settings = SampleSettings(count, temperature=temperature, seed=3, max_length=3)
+    settings = SampleSettings(count, seed=3, max_length=3)
     (samples,) = sample_targets(generator, [("x",)], settings)
-    wanted = bigram_probabilities(3, 1 / temperature)
+    wanted = bigram_probabilities(3)
     found = Counter(sample.words for sample in samples)
     assert set(found) <= set(wanted)
     frequencies = [found[words] for words in wanted]
@@ -84,10 +80,8 @@ def test_samples_come_as_often_as_they_are_probable(
     assert chisquare(frequencies, expected).pvalue > 0.01
 
 
-def test_a_samples_score_is_the_networks_own_at_any_temperature(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    settings = SampleSettings(200, temperature=3, max_length=2)
+def test_a_samples_score_is_the_networks_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = SampleSettings(200, max_length=2)
     (samples,) = sample_targets(bigrams(monkeypatch), [("x",)], settings)
     by_hand = {("a",): 4 * 2, ("b",): 2 * 4, ("a", "b"): 4 * 4 * 4, (): 1, ("<unk>",): 1 * 5}
     seen = set()
@@ -202,12 +196,6 @@ def test_a_source_has_its_number_in_a_stream(
     found = list(samples(random_generator, sources, settings, Compute(workers=1)))
     wanted = sample_targets(random_generator, sources, settings)
     assert found == [wanted[0], [], *wanted[2:]]
-
-
-@pytest.mark.parametrize("temperature", [0.0, -1.0, math.inf, math.nan])
-def test_a_temperature_out_of_range_is_refused(temperature: float) -> None:
-    with pytest.raises(PhrasescoreError, match="temperature: expected a number above 0"):
-        SampleSettings(1, temperature=temperature)
 
 
 @pytest.mark.parametrize("seed", [-1, 2**64])

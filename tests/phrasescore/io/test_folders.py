@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.folders import check_folder_above, names_beside, writing_folder
+from phrasescore.io.folders import NEW, OLD, check_folder_above, writing_folder
 
 
 def names(folder: Path) -> list[str]:
@@ -48,7 +48,8 @@ def test_an_error_leaves_the_older_folder_as_it_was(
 
 
 def test_what_a_killed_run_left_is_no_hindrance(tmp_path: Path) -> None:
-    for left in names_beside(tmp_path / "model"):
+    for end in (NEW, OLD):
+        left = tmp_path / f"model{end}"
         left.mkdir()
         (left / "stale").write_text("1")
     for name in ("a", "b"):

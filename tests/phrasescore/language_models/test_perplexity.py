@@ -6,8 +6,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 import phrasescore
 from phrasescore.io.corpora import read_monolingual_text
@@ -16,8 +14,6 @@ from phrasescore.language_models.ngram_scorer import load_ngrams
 from phrasescore.language_models.perplexity import (
     TextScores,
     measure,
-    mixture,
-    mixture_weight,
     score_with_network,
     score_with_ngrams,
 )
@@ -49,35 +45,6 @@ def test_a_text_of_unknown_words_alone_has_no_perplexity_without_them() -> None:
 def test_a_text_that_is_beyond_all_numbers_has_the_largest_perplexity() -> None:
     found = measure(TextScores(np.array([-1e6, -1e5]), np.array([False, False])))
     assert found.including_unknown == found.excluding_unknown == math.exp(700)
-
-
-def test_a_mixture_is_of_probabilities() -> None:
-    first, second = np.array([0.5, 1e-30, 0.1]), np.array([0.1, 0.3, 1e-300])
-    mixed = np.exp(mixture(np.log(first), np.log(second), 0.25))
-    assert mixed == pytest.approx(0.25 * first + 0.75 * second, rel=1e-12)
-    assert mixture(np.log(first), np.log(second), 1.0) == pytest.approx(np.log(first))
-    assert mixture(np.log(first), np.log(second), 0.0) == pytest.approx(np.log(second))
-
-
-# Two models that are nearly the same: of these the slope is nearly nothing.
-@example([(0.609375, 0.609375), (0.609375, 0.61328125)])
-@given(st.lists(st.tuples(st.floats(1e-6, 1.0), st.floats(1e-6, 1.0)), min_size=1, max_size=30))
-def test_the_weight_is_the_best_of_a_grid(pairs: list[tuple[float, float]]) -> None:
-    first, second = np.log(np.array(pairs).T)
-    weight = mixture_weight(first, second)
-    assert 0.0 <= weight <= 1.0
-    best = max(mixture(first, second, x).mean() for x in np.linspace(0, 1, 101))
-    assert mixture(first, second, weight).mean() >= best - 1e-9
-
-
-def test_the_weight_of_two_coins_is_worked_out_by_hand() -> None:
-    # Heads 3 times of 4; p1(heads) = 1, p2(heads) = 0.5. w + (1 - w) / 2 = 3/4 at w = 1/2 ...
-    heads, tails = (0.0, math.log(0.5)), (-1e9, math.log(0.5))
-    first, second = np.array([heads, heads, heads, tails]).T
-    assert mixture_weight(first, second) == pytest.approx(0.5, abs=1e-8)
-    # ... and 1 of 8 tails: 1 - (1 - w) / 2 = 7/8 at w = 3/4.
-    first, second = np.array([heads] * 7 + [tails]).T
-    assert mixture_weight(first, second) == pytest.approx(0.75, abs=1e-8)
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -142,7 +109,7 @@ def test_results_are_in_the_order_of_the_texts_and_each_model_s_sentences_are_co
     done = phrasescore.perplexity(
         paths, model=tmp_path / "cslm", compute=Compute(threads=1), progress=seen.append
     )
-    assert [(text.text, text.sentences) for text in done.texts] == [
+    assert [(text.text, text.sentences) for text in done] == [
         (str(tmp_path / "one"), 2),
         (str(tmp_path / "two"), 1),
     ]

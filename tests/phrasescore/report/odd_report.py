@@ -19,7 +19,7 @@ from phrasescore.report.blocks import (
     Table,
 )
 
-# What the web has in it, and what could end or begin something in HTML, in JSON, or in a script.
+# What the web has in it, and what could end or begin something in HTML or in SVG.
 ODD = (
     "<script>alert(1)</script>",
     "</script><!--",
@@ -45,9 +45,9 @@ def odd_blocks() -> tuple[Block, ...]:
     return (
         Table("table", text, ODD, (ODD,), text),
         Points("points", text, text, text, numbers, numbers, ODD, ODD, caption=text),
-        Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, *(text,) * 4),
-        Lines("lines", text, text, text, (Series(text, ODD, numbers),), caption=text),
-        Intervals("intervals", text, text, ODD, (Estimates(text, numbers),), caption=text),
+        Matrix("matrix", text, ODD, ODD, ((0.5,) * count,) * count, text),
+        Lines("lines", text, text, text, tuple(Series(each, (1.0,), (2.0,)) for each in ODD), text),
+        Intervals("intervals", text, text, ODD, (Estimates(text, *(numbers,) * 3),), caption=text),
         Pyramid("pyramid", text, ODD, shares, text),
         MarkedTexts("marked", text, text, (marked,)),
     )

@@ -49,7 +49,6 @@ def test_auto_is_a_gpu_here_alone() -> None:
         ({"threads": 0}, "--threads: expected at least 1, got 0"),
         ({"threads": 1.5}, "--threads: expected a whole number, got 1.5"),
         ({"engine": "there"}, "--engine: expected one of here, processes, ray, got 'there'"),
-        ({"allow_unlike": True}, "--ray-address and --allow-unlike require --engine ray"),
     ],
 )
 def test_values_out_of_range_are_refused_when_the_object_is_made(

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError, DataError, ModelError, PhrasescoreError
-from phrasescore.io.folders import OLD, locked
+from phrasescore.io.folders import locked
 from phrasescore.training import run as run_module
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
@@ -23,20 +23,6 @@ SAVING = TINY.override(["training.checkpoint_updates=4"])
 
 
 pytestmark = pytest.mark.usefixtures("one_thread")
-
-
-@pytest.mark.parametrize("work", ["model", "model/work", ".", "x/../model", "link", f"model{OLD}"])
-@pytest.mark.parametrize("resume", [False, True])
-def test_work_and_model_folder_may_not_be_or_hold_one_another(
-    tmp_path: Path, work: str, resume: bool
-) -> None:
-    (tmp_path / "x").mkdir()
-    (tmp_path / "link").symlink_to("model")
-    run = make_run(tmp_path)
-    run = dataclasses.replace(run, model=tmp_path / "model", work=tmp_path / work)
-    with pytest.raises(PhrasescoreError, match="choose another --work-dir"):
-        train_model(run, resume=resume)
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["link", "table", "x"]
 
 
 def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> None:
@@ -128,16 +114,6 @@ def test_a_run_that_goes_on_replaces_nothing_that_it_has_not_made(
     with pytest.raises(PhrasescoreError, match="model: already exists, and the run in"):
         train_model(run, resume=True)
     assert sorted(tmp_path.rglob("*")) == before
-
-
-def test_an_input_in_the_work_folder_is_refused(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
-    run.work.mkdir()
-    inputs = (str(run.work / "pairs"),)
-    shutil.copy(run.inputs[0], inputs[0])
-    with pytest.raises(PhrasescoreError, match=r"pairs: this input is in .*model\.work, which is"):
-        train_model(dataclasses.replace(run, inputs=inputs))
-    assert Path(inputs[0]).stat().st_size == Path(run.inputs[0]).stat().st_size
 
 
 @pytest.mark.parametrize("resume", [False, True])

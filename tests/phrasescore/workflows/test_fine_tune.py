@@ -15,7 +15,7 @@ from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
-from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
@@ -29,7 +29,6 @@ from phrasescore.training.optimizers import TorchOptimizer, build_optimizer
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import ListBatch
 from phrasescore.workflows import train as module
-from phrasescore.workflows.train import TrainSummary
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
@@ -41,7 +40,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 SMALL = ["training.validation_updates=5", "training.batch_size=8", "training.learning_rate=0.02"]
 
 
-def fine_tune(task: ListTask, name: str, output: str = "model", **given: object) -> TrainSummary:
+def fine_tune(task: ListTask, name: str, output: str = "model", **given: object) -> TrainingRecord:
     if name == "joint":
         given = {"alignments": task.alignments, **given}
     options = {
@@ -61,7 +60,7 @@ def fine_tune(task: ListTask, name: str, output: str = "model", **given: object)
 @pytest.mark.parametrize("kind", ["cslm", "encoder-decoder", "joint"])
 def test_expected_bleu_rises_and_the_network_chooses_better(tmp_path: Path, kind: str) -> None:
     task = ListTask(tmp_path, kind, sentences=40)
-    record = fine_tune(task, kind).record
+    record = fine_tune(task, kind)
     first, *_, last = (point.expected_bleu or 0.0 for point in record.curve)
     best = max(point.expected_bleu or 0.0 for point in record.curve)
     assert best > first + 5
@@ -130,7 +129,7 @@ def log_prob_of(checkpoint: Checkpoint, source: tuple[str, ...], target: tuple[s
 def test_the_first_point_is_the_expected_bleu_of_the_start(tmp_path: Path, kind: str) -> None:
     task = ListTask(tmp_path, kind, sentences=8)
     settings = [*SMALL, "training.validation_share=0.5"]
-    record = fine_tune(task, kind, updates=1, changes=settings).record
+    record = fine_tune(task, kind, updates=1, changes=settings)
     tuning = record.fine_tuning
     assert tuning is not None
     lists = independent_lists(task, load_checkpoint(task.model))
@@ -223,13 +222,13 @@ def test_what_does_not_raise_expected_bleu_is_undone_with_half_the_rate(
     # The likelihood of the references counts alone, and by the weight it is a bad thing.
     task.write_weights({**WEIGHTS, "Network0": (-1.0,)})
     done = fine_tune(task, "lstm", updates=100, likelihood=1e4)
-    assert done.record.stopped_by == "patience"
-    assert (done.record.updates, done.record.best_update) == (15, 0)
+    assert done.stopped_by == "patience"
+    assert (done.updates, done.best_update) == (15, 0)
     assert len(fresh) == 3  # after each validation, the steps so far are forgotten
     made, start = load_checkpoint(tmp_path / "model"), load_checkpoint(task.model)
     assert made.fingerprint == start.fingerprint  # the same weights
     assert made.record.fine_tuning is not None
-    assert done.record.summary().count("expected BLEU") == 2
+    assert done.summary().count("expected BLEU") == 2
 
 
 @pytest.fixture(name="kill_at")
@@ -260,7 +259,7 @@ def test_a_killed_run_goes_on_to_the_same_weights(
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "killed")]
     assert files[0].read_bytes() == files[1].read_bytes()
     curves = [
-        [(point.update, point.training_loss, point.expected_bleu) for point in done.record.curve]
+        [(point.update, point.training_loss, point.expected_bleu) for point in done.curve]
         for done in (whole, resumed)
     ]
     assert curves[0] == curves[1]
@@ -290,10 +289,10 @@ def test_a_run_that_was_kept_is_trained_further(tmp_path: Path) -> None:
     whole = fine_tune(task, "lstm", "whole", updates=8)
     fine_tune(task, "lstm", updates=5, keep_work=True)
     done = fine_tune(task, "lstm", updates=8, resume=True)
-    assert done.record.updates == 8
+    assert done.updates == 8
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "model")]
     assert files[0].read_bytes() == files[1].read_bytes()
-    assert len(whole.record.curve) == 3  # after 0, 5 and 8 updates
+    assert len(whole.curve) == 3  # after 0, 5 and 8 updates
     with pytest.raises(PhrasescoreError, match="model: already exists"):
         fine_tune(task, "lstm", updates=9)
 
@@ -312,8 +311,8 @@ def test_lists_of_several_files_follow_one_another(tmp_path: Path) -> None:
         settings=ListTraining(feature="Network0", changes=SMALL, updates=2),
         compute=Compute(threads=1),
     )
-    assert [point.expected_bleu for point in done.record.curve] == [
-        point.expected_bleu for point in whole.record.curve
+    assert [point.expected_bleu for point in done.curve] == [
+        point.expected_bleu for point in whole.curve
     ]
 
 

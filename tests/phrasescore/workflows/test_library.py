@@ -48,14 +48,13 @@ REFUSED: dict[str, dict[str, object]] = {
         "report_format": "x",
     },
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
-    | {"top": -1, "seed": -1, "temperature": 0.0},
+    | {"seed": -1},
     "perplexity": {"texts": "text"},
     "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model", "cache_size": 0},
     "score": {"columns": "model", "cache_size": 0},
-    "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "min_length": 0}
-    | {"beam": 0, "candidates": 0, "seed": -1},
-    "select": {"share": 2.0, "lines": 0, "processes": 0},
+    "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "beam": 0},
+    "select": {"share": 2.0, "lines": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
 }
 # Parameters whose options have other names.

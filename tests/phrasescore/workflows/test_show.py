@@ -80,7 +80,7 @@ def facts() -> dict[str, str]:
 
 def test_this_machine_has_a_line_for_each_thing() -> None:
     shown = facts()
-    names = "versions/processor/fast --precision/threads/GPU/moses/kenlm/ctranslate2/ray/plotly"
+    names = "versions/processor/fast --precision/threads/GPU/moses/kenlm/ctranslate2/ray/matplotlib"
     assert list(shown)[:10] == names.split("/")
     assert all(shown.values())
     assert shown["versions"].startswith(f"phrasescore {__version__}, Python 3.")

@@ -77,38 +77,21 @@ def test_lines_whose_source_occurs_stay_with_their_scores(
     assert (done.lines, done.scored, warnings(caplog)) == (LINES, len(expected), [])
 
 
-def test_others_may_stay_with_a_default(folder: Path) -> None:
-    whole = annotate(folder, "whole", COLUMNS * 2, texts=()).splitlines(keepends=True)
-    table = (folder / "table").read_bytes().splitlines(keepends=True)
-    expected = [
-        line if occurs(line) else old.replace(b" ||| 0-0", b" 0.25 0.25 ||| 0-0")
-        for line, old in zip(whole, table, strict=True)
-    ]
-    assert annotate(folder, "kept", COLUMNS * 2, keep_others=0.25) == b"".join(expected)
-
-
 def test_odd_lines_and_a_last_line_without_its_newline(folder: Path) -> None:
     (folder / "table").write_bytes(
         b"la  maison|||the ||| 0.5 1\r\n x ||| x ||| 1 1\ny ||| x ||| 1 1\nla rue ||| st ||| 1 1"
     )
     kept = b"la  maison|||the ||| 0.5 1 1\r\n x ||| x ||| 1 1 1\n"
-    last = b"la rue ||| st ||| 1 1 1"
-    assert annotate(folder, "out") == kept + last
-    assert annotate(folder, "out", keep_others=0.5) == kept + b"y ||| x ||| 1 1 0.5\n" + last
+    assert annotate(folder, "out") == kept + b"la rue ||| st ||| 1 1 1"
 
 
-@pytest.mark.parametrize("keep_others", [None, 1])
 @pytest.mark.parametrize("end", ["", ".gz"])
-def test_engines_and_streams_give_the_same_bytes(
-    folder: Path, keep_others: float | None, end: str
-) -> None:
+def test_engines_and_streams_give_the_same_bytes(folder: Path, end: str) -> None:
     model = [str(make_model(folder / "model").path)]
-    options = {"columns": model, "keep_others": keep_others}
-    one = annotate(folder, f"one{end}", **options, compute=Compute(threads=1))
+    one = annotate(folder, f"one{end}", model, compute=Compute(threads=1))
     processes = Compute(engine="processes", workers=2)
-    assert annotate(folder, f"two{end}", **options, compute=processes) == one
+    assert annotate(folder, f"two{end}", model, compute=processes) == one
     arguments = ["-", "--model", model[0], "--for", str(folder / "text"), "--threads", "1"]
-    arguments += [] if keep_others is None else ["--keep-others", "1"]
     data = (folder / "table").read_bytes()
     piped = succeeded(run("annotate", *arguments, stdin=data))
     assert piped.stdout_bytes == (gzip.decompress(one) if end else one)
@@ -140,12 +123,8 @@ def test_a_stopped_run_goes_on_for_the_same_texts_alone(
     monkeypatch.setattr("phrasescore.progress.INTERVAL", 0)
     with pytest.raises(StopError):
         annotate(folder, "out", progress=stop)
-    for options, problem in (
-        ({"texts": ()}, "another value for texts"),
-        ({"keep_others": 1}, "another value for others"),
-    ):
-        with pytest.raises(PhrasescoreError, match=problem):
-            annotate(folder, "out", resume=True, **options)
+    with pytest.raises(PhrasescoreError, match="another value for texts"):
+        annotate(folder, "out", texts=(), resume=True)
     (folder / "text").write_text(TEXT + "more\n", encoding="utf-8")
     with pytest.raises(PhrasescoreError, match="another value for texts"):
         annotate(folder, "out", resume=True)
@@ -186,15 +165,7 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
         assert read <= last.before // block.num_lines + ahead
 
 
-@pytest.mark.parametrize("value", [0, -1, 2e38, 1e-44, float("nan")])
-def test_a_default_is_a_probability_that_moses_can_use(folder: Path, value: float) -> None:
-    with pytest.raises(ArgumentError, match="--keep-others: expected a probability"):
-        annotate(folder, "out", keep_others=value)
-
-
 def test_what_does_not_go_together_is_refused(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="--keep-others requires --for"):
-        annotate(folder, "out", texts=(), keep_others=1)
     with pytest.raises(ArgumentError, match="texts: expected a sequence"):
         annotate(folder, "out", texts=str(folder / "text"))
     with pytest.raises(PhrasescoreError, match="would overwrite another file"):

@@ -40,13 +40,12 @@ def test_a_table_becomes_a_model_whose_record_is_returned(
     table: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     seen: list[Progress] = []
-    done = phrasescore.train(
+    record = phrasescore.train(
         *("encoder-decoder", table, tmp_path / "model"),
         settings=NewNetwork(changes=TINY, updates=20, seed=3),
         compute=CPU,
         progress=seen.append,
     )
-    record = done.record
     assert warnings(caplog) == []
     assert (record.updates, record.stopped_by, record.seed) == (20, "updates", 3)
     assert record.summary().startswith("limit of updates reached; validation perplexity ")
@@ -73,7 +72,6 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
-    work = tmp_path / "elsewhere"
 
     def train(name: str, **arguments: object) -> None:
         phrasescore.train(
@@ -83,13 +81,13 @@ def test_a_run_that_a_signal_stops_raises_and_goes_on_to_the_same_bits(
 
     train("whole", changes=TINY)
     with pytest.raises(phrasescore.StoppedError, match="stopped after update 7") as caught:
-        train("model", changes=TINY, work_dir=work, progress=stop_after(7))
+        train("model", changes=TINY, progress=stop_after(7))
     assert caught.value.signal == signal.SIGTERM
     assert not (tmp_path / "model").exists()
-    train("model", work_dir=work, resume=True)
+    train("model", resume=True)
     weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "model")]
     assert weights[0] == weights[1]
-    assert not work.exists()
+    assert not (tmp_path / "model.work").exists()
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def test_the_perplexity_of_a_text_with_all_blanks_is_kenlm_s() -> None:
     Path("text").write_bytes("".join(f"{line}\n" for line in lines).encode())
     settings = phrasescore.Estimating(order=3, discount_fallback=True)
     phrasescore.build_lm(["text"], "lm.arpa", settings=settings)
-    ((found,),) = (each.models for each in phrasescore.perplexity(["text"], lm="lm.arpa").texts)
+    ((found,),) = (each.models for each in phrasescore.perplexity(["text"], lm="lm.arpa"))
     model = kenlm.Model("lm.arpa")
     # The module divides at all blanks but NUL, at which lmplz divides.
     scores = [each for line in lines for each in model.full_scores(line.replace("\0", " "))]

@@ -102,45 +102,6 @@ def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
 
 
-def test_a_moses_with_nplm_has_the_networks_in_its_own_search(folder: Path) -> None:
-    for name in ("moses", "align"):
-        (folder / name).write_text("0-0\n0-0\n")
-    before = "systems = ['Baseline', '+CSLM+RNN', '+CSLM+joint+RNN']\n"
-    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
-    more = "decoder = 'moses'\nmoses_bin = '.'\nnplm = true\n[tuning]\nreplicas = 1\n"
-    more += "[models.cslm]\nset.model.self_normalization = 0.1\n"
-    (folder / "x.toml").write_text(f"{before}{config}{more}")
-    plan = build_plan(read_experiment("x.toml"), folder / "out")
-    out = folder / "out"
-    table, moses = out / "tables" / "encoder-decoder", out / "moses"
-    first, both = moses / "encoder-decoder+cslm", moses / "encoder-decoder+cslm+joint"
-    assert names(plan)[2:8] == [
-        *("train cslm", "train encoder-decoder", "train joint"),
-        *(
-            "annotate encoder-decoder",
-            "export encoder-decoder+cslm",
-            "export encoder-decoder+cslm+joint",
-        ),
-    ]
-    cslm, joint = plan.steps[6], plan.steps[7]
-    assert shown(cslm.words) == (
-        f"phrasescore export {out}/models/cslm --format nplm -o {first}/cslm.nplm "
-        f"--moses-ini {table}/moses.ini --moses-ini-out {first}/moses.ini"
-    )
-    assert joint.inputs == (out / "models" / "joint", first / "moses.ini")
-    vocabularies = tuple(both / f"joint.nplm.{side}_vocab" for side in ("source", "target"))
-    assert joint.outputs == (both / "joint.nplm", *vocabularies, both / "moses.ini")
-    tune = {step.name: step for step in plan.steps}["tune +CSLM+joint+RNN seed 1"]
-    assert f"--decoder '{folder}/moses -threads 2' --config {both}/moses.ini" in shown(tune.words)
-    assert "--rescore" not in shown(tune.words)
-    assert "--unnormalized" not in shown(tune.words)
-    assert {first / "cslm.nplm", *joint.outputs} <= set(tune.inputs)
-    # As export names them; no feature is of lists alone.
-    assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
-    assert "rerank news +CSLM+RNN seed 1" not in names(plan)
-    assert "Moses' search uses the networks through NPLM, and omits log Z." in plan.notes
-
-
 def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path) -> None:
     (folder / "lists").write_text("")
     before = (

@@ -97,4 +97,4 @@ def block(report: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 def facts(report: dict[str, Any]) -> dict[str, str]:
-    return {name: text for name, text, _ in report["facts"]}
+    return dict(report["facts"])

@@ -27,8 +27,8 @@ def test_weights_come_back_as_values_and_are_those_of_the_file(
 ) -> None:
     start = {"LM0": (1.0,), "TM0": (0.5, 0.5), "Gone0": (1.0,)}
     found = phrasescore.tune(["nbest"], ["reference"], start, "out", compute=Compute(threads=1))
-    assert found.weights == load_weights("out").lists
-    assert found.weights["TM0"] == (0.5, 0.5)
+    assert found.weights.lists == load_weights("out").lists
+    assert found.weights.lists["TM0"] == (0.5, 0.5)
     assert found.report.start == pytest.approx(66.874, abs=1e-3)
     assert found.report.reached == pytest.approx(100)
     assert warnings(caplog) == ["the lists lack these features of the start weights: Gone0"]
@@ -162,11 +162,11 @@ def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
         files=TuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
         compute=Compute(threads=1),
     )
-    assert found.weights.keys() == {"LM0", *names}
-    assert load_weights("out").lists == found.weights
+    assert found.weights.lists.keys() == {"LM0", *names}
+    assert load_weights("out").lists == found.weights.lists
     written = load_weights("out.ini").lists
-    assert written.keys() == found.weights.keys()
-    for name, (weight,) in found.weights.items():
+    assert written.keys() == found.weights.lists.keys()
+    for name, (weight,) in found.weights.lists.items():
         assert written[name] == pytest.approx((weight,), rel=1e-8)
     for weights in ("out", "out.ini"):
         phrasescore.rerank("nbest", "best", weights=weights)

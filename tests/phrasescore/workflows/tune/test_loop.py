@@ -48,7 +48,7 @@ class CountingDecoder:
         subprocess.run(command, input=Path(source).read_bytes(), check=True, capture_output=True)
 
 
-def tune(decoder: object, folder: str, **more: object) -> phrasescore.LoopOutcome:
+def tune(decoder: object, folder: str, **more: object) -> phrasescore.TuneOutcome:
     arguments = ("source", ["reference"], START, folder)
     given = {"settings": RoundTuning(nbest_size=4), "compute": Compute(threads=1), **more}
     return phrasescore.tune_with_decoder(decoder, *arguments, **given)  # type: ignore[arg-type]
