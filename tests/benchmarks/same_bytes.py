@@ -71,8 +71,10 @@ SPELLINGS = {
 }
 TODAY = Spelling("", {}, {})
 
-# Parts of a line that tell times, versions or folders, which differ between any two runs.
+# Parts of a line that tell times, versions or folders, which differ between any two runs, and the
+# digest of a file that is compared itself.
 IGNORED = re.compile(
+    rb'"config.toml": "\w+"|'
     rb'"(minutes|seconds|library|version|phrasescore|torch)": [^\n]*|\d+(\.\d+)? (s|minutes)\b'
     rb"|[0-9,]+ [a-z]+/s"
 )
