@@ -85,8 +85,6 @@ from phrasescore.workflows.translation.translate import translate as translate
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome
-from tuning.methods import Tuned as Tuned
-from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]
