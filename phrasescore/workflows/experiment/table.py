@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from phrasescore.arguments import TableMetric
 from phrasescore.evaluation.comparison import (
@@ -27,7 +28,7 @@ from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report
-from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
+from phrasescore.workflows.report.experiment_folder import STEPS
 
 REPORT = "report"  # the folder of the page
 _QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning")
@@ -38,6 +39,14 @@ METRICS: dict[TableMetric, str] = {
 }
 _IN_RUNS = r" \(in \d+ of \d+ runs\)$"  # the end of a remark on some replicas
 ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
+
+
+class StepRecord(NamedTuple):
+    """A step of an experiment; ``seconds`` is None if it is not done."""
+
+    name: str
+    command: str
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
