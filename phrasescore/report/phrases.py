@@ -53,8 +53,8 @@ little evidence, and their best targets often result from wrong word alignments.
 
 The network also draws targets word by word. Of 50 samples, the five targets with the highest \
 log-probabilities are shown, with the number of times that each was drawn, ln p, and "new" if the \
-table does not have the target. Samples without </s> after twice the number of source words plus 10 \
-are left out."""
+table does not have the target. Samples without </s> after twice the number of source words plus \
+10 are left out."""
 
 
 class TablePair(NamedTuple):
