@@ -63,11 +63,10 @@ from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
 from phrasescore.workflows.rerank import rerank_lists as rerank_lists
-from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
 from phrasescore.workflows.rescore import rescore as rescore
 from phrasescore.workflows.rescore import rescore_lists as rescore_lists
-from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
+from phrasescore.workflows.scoring.added import ScoreSummary as ScoreSummary
 from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
 from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment
