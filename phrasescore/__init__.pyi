@@ -75,7 +75,7 @@ from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
-from phrasescore.workflows.translation.decoder import Decoder as Decoder
+from phrasescore.workflows.translation.translate import Decoder as Decoder
 from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
 from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
 from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary

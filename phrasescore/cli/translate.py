@@ -9,10 +9,9 @@ from phrasescore.cli import next_step, options
 from phrasescore.cli.options import FILE_NAME, heading, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
-from phrasescore.settings.compute import Compute
+from phrasescore.settings.compute import Compute, Serving
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating, Segmenting
-from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 _logger = logging.getLogger(__name__)

@@ -23,8 +23,8 @@ from phrasescore.io.text_table import text_table
 from phrasescore.report.systems import P_VALUES, Results, TextResults
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import SectionName
+from phrasescore.workflows.experiment.commands import FileNames
 from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report

@@ -116,9 +116,7 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
     first, second, _, empty = added(rescore(*given, *options))
     del first["EncoderDecoder0"], first["ReverseEncoderDecoder0"]
     assert list(first) == [
-        f"{name}{number}"
-        for name in ("UnknownWords", "SourceUnknownWords")
-        for number in range(3)
+        f"{name}{number}" for name in ("UnknownWords", "SourceUnknownWords") for number in range(3)
     ]
     # "la maison" from "the house": any model, the first, the second.
     assert list(first.values()) == [2, 1, 1, 1, 0, 1]
