@@ -1,7 +1,7 @@
 """Gzip, the only compressed format of inputs and outputs. Concatenated files count as one."""
 
 import re
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from zlib_ng import zlib_ng
 
@@ -10,16 +10,6 @@ GZIP_LEVEL = 5
 
 # The version determines the bytes of a compressed file.
 GZIP_VERSION = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
-
-
-class Compressor(Protocol):
-    """Compresses data in pieces; `compress` buffers data until `flush`."""
-
-    def compress(self, data: bytes, /) -> bytes:
-        """Return the compressed bytes that are complete."""
-
-    def flush(self) -> bytes:
-        """Return the remaining compressed bytes."""
 
 
 class OtherFormat(NamedTuple):
@@ -54,6 +44,6 @@ def other_format(path: str, start: bytes = b"") -> OtherFormat | None:
     )
 
 
-def new_compressor() -> Compressor:
+def new_compressor() -> zlib_ng._Compress:
     """Return a compressor to gzip; the header has no name and time 0."""
     return zlib_ng.compressobj(GZIP_LEVEL, wbits=31)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import uvicorn
 
-from phrasescore.workflows.serve import connections as module
+from phrasescore.workflows import serve as module
 from phrasescore.workflows.serve import limited_connections
 
 pytestmark = pytest.mark.timeout(60)  # what is not ended would be waited for
