@@ -327,11 +327,10 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
     return check
 
 
-def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
-    """Return a callback for a repeatable option NAME=NUMBER; the command gets a dict, or None.
+def weights_by_name(expected: str) -> Callable[..., Any]:
+    """Return a callback for a repeatable option NAME[=WEIGHT]; the command gets a dict, or None.
 
-    :param above: the lower bound, which each number must exceed.
-    :param default: the number for a name without "=".
+    A weight is more than 0, and 1 by default.
     """
 
     def parse(
@@ -341,10 +340,10 @@ def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callab
         for value in values:
             name, separator, text = value.partition("=")
             try:
-                number = float(text if separator else default)
+                number = float(text if separator else "1")
             except ValueError:
                 number = float("nan")
-            if not name or not above < number < float("inf") or name in numbers:
+            if not name or not 0 < number < float("inf") or name in numbers:
                 raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
             numbers[name] = number
         return numbers or None

@@ -76,14 +76,6 @@ def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
     models={"type": FILE_NAME},
 )
-@heading("Networks and features")
-@options.option(
-    "--feature-weight feature_weights",
-    "The weight of a feature, such as CSLM0=0.1; it takes precedence over --weights.",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=options.numbers_by_name("NAME=VALUE, each name once", above=float("-inf")),
-)
 @heading("Output")
 @_nbest
 @options.flag("--distinct", "For --nbest: write only distinct translations.")

@@ -62,8 +62,8 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     tuning.TuningMethod,
     metrics={
         "multiple": True,
-        "callback": options.numbers_by_name(
-            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
+        "callback": options.weights_by_name(
+            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5"
         ),
         "show_default": METRICS[0],
     },
