@@ -327,30 +327,6 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
     return check
 
 
-def weights_by_name(expected: str) -> Callable[..., Any]:
-    """Return a callback for a repeatable option NAME[=WEIGHT]; the command gets a dict, or None.
-
-    A weight is more than 0, and 1 by default.
-    """
-
-    def parse(
-        ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-    ) -> dict[str, float] | None:
-        numbers: dict[str, float] = {}
-        for value in values:
-            name, separator, text = value.partition("=")
-            try:
-                number = float(text if separator else "1")
-            except ValueError:
-                number = float("nan")
-            if not name or not 0 < number < float("inf") or name in numbers:
-                raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
-            numbers[name] = number
-        return numbers or None
-
-    return parse
-
-
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
     level = logging.DEBUG if param.name == "verbose" else logging.WARNING
     for name in LOGGERS if value else ():
