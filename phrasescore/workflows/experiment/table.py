@@ -1,6 +1,5 @@
 """The table of an experiment: the score of each system, its deviation and its significance."""
 
-import json
 import os
 import re
 from collections import Counter
@@ -9,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from moses_integration.text_settings import to_toml as toml_value
 from phrasescore.arguments import TableMetric
 from phrasescore.evaluation.comparison import (
     ComparedSystem,
@@ -263,7 +263,7 @@ def to_toml(table: ExperimentTable, names: FileNames) -> str:
         }
         lines += ["", "[[row]]", *(_pair(*value) for value in values.items() if value[1])]
         for name, paths in row.outputs.items():
-            lines.append(f"outputs.{_pair(_text(name), list(map(names.of, paths)))}")
+            lines.append(f"outputs.{_pair(toml_value(name), list(map(names.of, paths)))}")
         for name, cell in row.cells.items():
             figures = [f"{table.metric} = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
@@ -274,7 +274,7 @@ def to_toml(table: ExperimentTable, names: FileNames) -> str:
                 figures.append(f"interval = {list(cell.interval)!r}")
             if cell.length_ratio:
                 figures.append(f"length_ratio = {cell.length_ratio!r}")
-            lines.append(f"{_text(name)} = {{ {', '.join(figures)} }}")
+            lines.append(f"{toml_value(name)} = {{ {', '.join(figures)} }}")
     return "\n".join(lines) + "\n"
 
 
@@ -288,9 +288,4 @@ def steps_toml(steps: Sequence[StepRecord]) -> str:
 
 
 def _pair(key: str, value: object) -> str:
-    return f"{key} = {_text(value)}"
-
-
-def _text(value: object) -> str:
-    # Apart from this character, strings in JSON are strings in TOML.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"{key} = {toml_value(value)}"
