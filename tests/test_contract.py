@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from phrasescore.features import lexicon, neural
-from phrasescore.features.columns import KINDS, load_kind
+from phrasescore.features.columns import COLUMN_KINDS, load_kind
 from phrasescore.features.feature import Feature, ScoreRow
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.features.language_model import LanguageModelScore
@@ -168,11 +168,11 @@ def test_tallies_of_parts_are_that_of_the_whole(feature: Feature) -> None:
 
 
 def test_every_feature_is_under_contract() -> None:
-    kinds = KINDS.keys() - {"feature", "scores"}  # of which neither computes values itself
+    kinds = COLUMN_KINDS.keys() - {"feature", "scores"}  # of which neither computes values itself
     assert sorted(MAKERS) == sorted({*FEATURES, *kinds})
     for place in FEATURES.values():
         assert pkgutil.resolve_name(place)
-    for kind, line in KINDS.items():
+    for kind, line in COLUMN_KINDS.items():
         made = load_kind(kind).of("x")
         assert (kind, made.argument) == (made.kind(), "x")
         assert line.of_phrases == (kind == "feature" or made.not_of_phrases() is None)

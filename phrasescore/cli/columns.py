@@ -6,14 +6,14 @@ from typing import Any
 import click
 
 from phrasescore.cli import options
-from phrasescore.features.columns import KINDS, Column, load_kind, parse_column
+from phrasescore.features.columns import COLUMN_KINDS, Column, load_kind, parse_column
 
 _ORDER = "phrasescore.columns"
 _SUBJECT: options.Subject = "Networks and features"
 # The option for columns with options, and for scores with a name.
 _GENERAL, _NAMED_SCORES = "column", "named_scores"
 
-_NAMES = (_GENERAL, _NAMED_SCORES, *KINDS)
+_NAMES = (_GENERAL, _NAMED_SCORES, *COLUMN_KINDS)
 
 word_scores = options.file(
     "--word-scores", "Write the log-probability of each predicted word.", subject="Output"
@@ -32,16 +32,17 @@ def kinds(names: Collection[str], prefix: str = "") -> options.Decorator:
 
     :param prefix: the beginning of the options' names, after ``--``.
     """
+    lines = {name: COLUMN_KINDS[name] for name in names}
     of_kinds = [
         options.option(
             f"{_flags(name, prefix)} {_param(name)}",
-            KINDS[name].help,
-            type=options.FILE_NAME if KINDS[name].metavar in ("MODEL", "FOLDER", "FILE") else str,
+            line.help,
+            type=options.FILE_NAME if line.metavar in ("MODEL", "FOLDER", "FILE") else str,
             multiple=True,
-            metavar=KINDS[name].metavar,
+            metavar=line.metavar,
             subject=_SUBJECT,
         )
-        for name in names
+        for name, line in lines.items()
     ]
     general = options.option(
         f"--{prefix}{_GENERAL} {_param(_GENERAL)}",
@@ -63,8 +64,8 @@ def _param(name: str) -> str:
     return f"{name}_columns"
 
 
-_OF_TEXT = [name for name in KINDS if name != "scores"]
-of_tables = kinds([name for name, kind in KINDS.items() if kind.of_phrases])
+_OF_TEXT = [name for name in COLUMN_KINDS if name != "scores"]
+of_tables = kinds([name for name, kind in COLUMN_KINDS.items() if kind.of_phrases])
 of_text = kinds(_OF_TEXT)
 of_rounds = kinds(_OF_TEXT, "rescore-")
 OF_ROUNDS = {_param(name) for name in (_GENERAL, *_OF_TEXT)}  # the parameters of `of_rounds`

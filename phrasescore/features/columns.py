@@ -5,7 +5,7 @@ the command line, and ``--column 'model = "joint", unnormalized = true'`` one wi
 text is what stands between the braces in a TOML file. Python has `Network("joint",
 unnormalized=True)`.
 
-Each kind is a subclass of `Column` in a file of this folder, with a line in :data:`KINDS`.
+Each kind is a subclass of `Column` in a file of this folder, with a line in :data:`COLUMN_KINDS`.
 """
 
 import dataclasses
@@ -36,7 +36,7 @@ class Kind(NamedTuple):
     of_phrases: bool = True  # whether a phrase table can have such columns
 
 
-KINDS = {
+COLUMN_KINDS = {
     "model": Kind(
         "phrasescore.features.model:Network",
         "MODEL",
@@ -88,7 +88,7 @@ KINDS = {
 
 def load_kind(kind: str) -> type["Column"]:
     """Return the class of a kind of column."""
-    module, _, name = KINDS[kind].home.partition(":")
+    module, _, name = COLUMN_KINDS[kind].home.partition(":")
     found: type[Column] = getattr(importlib.import_module(module), name)
     return found
 
@@ -251,14 +251,14 @@ def parse_column(text: str) -> Column:
 
 def _read(table: TomlTable) -> Column:
     keys = table.keys()
-    given = [key for key in keys if key in KINDS]
+    given = [key for key in keys if key in COLUMN_KINDS]
     # An option of a kind may have the name of another kind: the model of a feature.
     kinds = [key for key in given if len(given) == 1 or {*given} <= _keys(key)]
     if len(kinds) != 1:
         for key in keys if not given else ():
-            raise table.error("", unknown(f"kind of column '{key}'", key, KINDS))
+            raise table.error("", unknown(f"kind of column '{key}'", key, COLUMN_KINDS))
         found = f"found {' and '.join(given) or 'none'}"
-        raise table.error("", f"expected one of {', '.join(KINDS)}; {found}")
+        raise table.error("", f"expected one of {', '.join(COLUMN_KINDS)}; {found}")
     return table.read(load_kind(kinds[0]))
 
 

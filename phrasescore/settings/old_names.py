@@ -15,10 +15,15 @@ from phrasescore.records import Weights
 # New names by old names.
 KINDS = {"attention": "rnnsearch"}
 PRESETS = {"attention-small": "rnnsearch-small", "small": "encoder-decoder-small"}
-# The names of networks' features, without the prefixes and the number.
-FEATURES = {"Attention": "RNNsearch", "RNN": "EncoderDecoder"}
-# Keys of the features of lists in a ``system.toml``.
+# The names of features in lists, without the prefixes and the number.
+FEATURES = {
+    "Attention": "RNNsearch",
+    "RNN": "EncoderDecoder",
+    "TargetUnknownWords": "UnknownWords",
+}
+# Keys of the features of lists in a ``system.toml``, and names of features there.
 KEYS = {"scores_command": "command"}
+NAMED = {"target_unknown_words": "unknown_words"}
 # The successors of keys that are gone, by the first name of their table.
 GONE_KEYS = {
     "data.scores": "add the column by annotate --scores, and name its moses.ini as moses_ini",

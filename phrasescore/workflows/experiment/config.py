@@ -138,7 +138,7 @@ class Experiment:
     data: Data
     engine: Engine
     models: dict[str, ModelPlan]  # includes the models that only rows name
-    features: dict[str, Column]  # programs and CTranslate2 models
+    features: dict[str, Column]  # of any kind but networks and named features
     tuning: Tuning
     systems: tuple[System, ...]  # the first system is the baseline
     text: TextProcessing | None = None  # for system.toml; None if moses.ini records it

@@ -9,11 +9,11 @@ import msgspec
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features.columns import Column, read_column
-from phrasescore.features.foreign import CTranslate2Model
+from phrasescore.features.columns import COLUMN_KINDS, Column, read_column
+from phrasescore.features.given_scores import GivenScores
+from phrasescore.features.model import Network
 from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, NamedFeature
 from phrasescore.features.packages import find_class
-from phrasescore.features.program import Command
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
@@ -205,12 +205,13 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
 
 
 def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str]) -> Column:
-    """Return a feature of n-best lists; ``others`` are names in use."""
+    """Return a feature with options; ``others`` are names in use."""
     if name in (*_FEATURES, *others):
         raise table.error(name, "is another model's or feature's name: choose another name")
     column = read_column(table.inner(f"features.{name}", value))
-    if not isinstance(column, Command | CTranslate2Model):
-        raise table.error(name, "expected either command or ctranslate2")
+    if isinstance(column, Network | NamedFeature | GivenScores):
+        kinds = [kind for kind in COLUMN_KINDS if kind not in ("model", "feature", "scores")]
+        raise table.error(name, f"expected one of {', '.join(kinds)}")
     return column
 
 
@@ -315,8 +316,10 @@ def _problems(
         if place != "search" and name in _FEATURES:
             continue
         if name in features:
-            if place != "rescore":
+            if place == "search" or (place == "columns" and features[name].not_of_phrases()):
                 yield f"{name} scores sentences: expected it in rescore"
+            elif place == "columns" and features[name].name is not None:
+                yield f"{name} has a name, which a column of a phrase table cannot have"
             continue
         if name not in models:
             kind = _kind(name)

@@ -197,6 +197,8 @@ def _columns(whole: TomlTable, file: _SystemFile) -> Iterator[Column]:
         if isinstance(row, Mapping):  # up to 0.3, some words were other ones
             own = {old_names.KEYS.get(key, key): value for key, value in own.items()}
             own |= own.pop("text") if isinstance(own.get("text"), Mapping) else {}
+            if (named := old_names.NAMED.get(str(own.get("feature")))) is not None:
+                own["feature"] = named
         column = read_column(whole.inner(f"rescore {place}", own))
         if isinstance(column, Network):
             kind = get_kind(_kind_of(whole, "rescore", Path(column.model)))

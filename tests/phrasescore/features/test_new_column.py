@@ -1,4 +1,4 @@
-"""A new kind of column is a class in one file, and a line in `KINDS`: the class is here."""
+"""A new kind of column is a class in one file, and a line in `COLUMN_KINDS`: the class is here."""
 
 import importlib
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ import pytest
 import phrasescore
 from phrasescore.cli import columns as options
 from phrasescore.cli import scoring
-from phrasescore.features.columns import KINDS, Column, Kind, read_column
+from phrasescore.features.columns import COLUMN_KINDS, Column, Kind, read_column
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
 from phrasescore.records import PhraseBlock
@@ -60,7 +60,9 @@ def kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
     module = sys.modules[__name__]
     monkeypatch.setitem(sys.modules, "keywords", module)
-    monkeypatch.setitem(KINDS, "keywords", Kind("keywords:Keywords", "FILE", "Count keywords."))
+    monkeypatch.setitem(
+        COLUMN_KINDS, "keywords", Kind("keywords:Keywords", "FILE", "Count keywords.")
+    )
     monkeypatch.chdir(tmp_path)
     Path("words").write_text("maison\nbelle\n")
     Path("nbest").write_text(NBEST)

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ConfigError, PhrasescoreError
+from phrasescore.features.columns import Column
+from phrasescore.features.named import NamedFeature
 from phrasescore.features.program import Command
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from phrasescore.records import Weights
@@ -26,7 +28,7 @@ NEW_LIST = OLD_LIST.replace("Attention", "RNNsearch")
 
 
 def test_each_new_name_is_known_and_no_old_one() -> None:
-    features = {kind.feature for kind in KINDS.values()}
+    features = {kind.feature for kind in KINDS.values()} | {NamedFeature("unknown_words").label}
     known = (KINDS.keys(), set(preset_names()), features, KINDS.keys())
     tables = (old_names.KINDS, old_names.PRESETS, old_names.FEATURES, old_names.MODELS)
     for table, names in zip(tables, known, strict=True):
@@ -182,10 +184,17 @@ def test_a_model_may_have_an_old_name(tmp_path: Path) -> None:
     assert read_experiment(str(path)).models["rnn"].kind == "encoder-decoder"
 
 
-def test_the_old_key_of_a_program_is_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ('scores_command = "cat"', Command("cat")),
+        ('command = "cat"', Command("cat")),
+        ('feature = "target_unknown_words"', NamedFeature("unknown_words")),
+    ],
+)
+def test_old_words_of_a_system_are_read(tmp_path: Path, words: str, expected: Column) -> None:
     (tmp_path / "moses.ini").touch()
     path = tmp_path / "system.toml"
-    for key in ("scores_command", "command"):
-        path.write_text(f'moses_ini = "moses.ini"\nrescore = [{{ {key} = "cat" }}]\n')
-        (column,) = read_system(path).columns
-        assert column == Command("cat")
+    path.write_text(f'moses_ini = "moses.ini"\nrescore = [{{ {words} }}]\n')
+    (column,) = read_system(path).columns
+    assert column == expected

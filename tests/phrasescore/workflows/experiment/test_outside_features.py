@@ -81,6 +81,16 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
         ),
         ("", "[features.x]\ncommand = 'a \"b'", "x.toml: [features.x]: command 'a \"b'"),
         ("", "[features.x]\nctranslate2 = 'nowhere'", "nowhere: cannot open: No such file"),
+        (
+            "",
+            "[features.x]\nmodel = 'gpt'",
+            "x.toml: [features] x: expected one of ctranslate2, co",
+        ),
+        (
+            "columns = ['x']",
+            "[features.x]\nlexicon = 'lex'\nname = 'W'",
+            "x has a name, which a column of a phrase table cannot have",
+        ),
         ("", "[features.x]\ncomand = 'x'", "did you mean 'command'?"),
         ("", "[features.x]\nctranslate2 = 'gpt'\npromt = 'x'", "did you mean 'prompt'?"),
         ("", "[tuning]\nmetric = 'blue'", "unknown value; did you mean 'bleu'?"),
@@ -96,3 +106,14 @@ def test_what_does_not_fit_is_refused_with_the_place(
     systems = f"systems = ['Baseline', {{name = '+x'{row and ', '}{row}}}]"
     with pytest.raises(PhrasescoreError, match=re.escape(problem)):
         plan_of(folder, FEATURES.format(python=sys.executable) + more, systems)
+
+
+def test_any_kind_with_options_is_a_column_of_the_table_and_of_lists(folder: Path) -> None:
+    (folder / "lex").write_text("la the 1\n")
+    more = "[features.rare]\nlexicon = 'lex'\n[tuning]\nreplicas = 1"
+    row = "systems = ['Baseline', {name = '+lex', columns = ['rare'], rescore = ['rare']}]"
+    plan = plan_of(folder, more, row)
+    steps = {step.name: step for step in plan.steps}
+    for name in ("annotate rare", "tune +lex seed 1", "rescore news +lex seed 1"):
+        assert folder / "lex" in steps[name].inputs
+        assert f"lexicon {folder}/lex" in shown(steps[name].words)
