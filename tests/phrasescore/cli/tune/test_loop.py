@@ -73,15 +73,6 @@ def test_the_working_folder_has_the_best_moses_ini_and_all_lists(folder: Folder)
     assert not list(work.glob("*.part"))
 
 
-def test_the_same_seed_gives_the_same_weights_and_another_folder_changes_nothing(
-    folder: Folder,
-) -> None:
-    assert folder.run().exit_code == 0
-    first = (folder.path / "out").read_bytes()
-    assert folder.run("--working-dir", "other").exit_code == 0
-    assert (folder.path / "out").read_bytes() == first
-
-
 def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) -> None:
     moses = folder.run()
     (folder.path / "start").write_text("Good0= 0.1\nBad0= 0.5\nBad0= -0.5\n")
