@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from sacrebleu.metrics.bleu import BLEU
 
-from phrasescore.errors import DataError
 from phrasescore.evaluation.comparison import (
     MOST_UNKNOWN,
     SEED,
@@ -15,7 +14,6 @@ from phrasescore.evaluation.comparison import (
     ComparedSystem,
     Comparison,
     group_by_unknown_words,
-    read_translations,
 )
 from phrasescore.evaluation.sentences import Sentences, read_sentences
 from phrasescore.evaluation.significance import (
@@ -101,17 +99,6 @@ def test_unknown_words_are_counted_on_the_sides_that_are_there() -> None:
     titles = [each.title for each in compare([TEXTS]).by_unknown_words(shortlists, "rnn")]
     assert titles[0] == "unknown words in the reference, to rnn"
     assert len(titles) == 2
-
-
-def test_texts_of_other_lengths_and_n_best_lists_are_refused(tmp_path: Path) -> None:
-    short, lists, whole = (str(tmp_path / name) for name in ("short", "lists", "whole"))
-    Path(whole).write_text("a\nb\n")
-    Path(short).write_text("a\n")
-    Path(lists).write_text("0 ||| a ||| F= 1 ||| 1\n" * 2)
-    with pytest.raises(DataError, match="short:1: the text ends with this line"):
-        Comparison([ComparedSystem("one", [read_translations(short)])], [read_sentences(whole)])
-    with pytest.raises(DataError, match=r"lists:1: .*found an n-best list"):
-        read_translations(lists)
 
 
 def texts(seed: int, spoilt: float) -> list[list[str]]:
