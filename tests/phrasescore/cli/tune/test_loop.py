@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -180,15 +179,6 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
         gzip.decompress(Path(name).read_bytes()) for name in ("again.gz", "work/run2.rescored.gz")
     ]
     assert texts[0] == texts[1]
-    # Another program, other settings of a model, and another model are other runs.
-    again = [*model.options("rescore-"), *options, "--resume"]
-    assert succeeded(folder.run(*again))
-    other = replace(model, detruecase=True).options("rescore-")
-    assert folder.run(*other, *options, "--resume").exit_code == 1
-    with (tmp_path / "program.py").open("a") as stream:
-        stream.write("# another version")
-    assert "program.py" not in result.stdout
-    assert folder.run(*again).exit_code == 1
     options = CTranslate2Model("gpt", prompt="{source}:").options("rescore-")
     succeeded(folder.run(*options, "--working-dir", "other", "--iterations", "2"))
     assert "CT20" in load_weights("out").lists
