@@ -89,4 +89,5 @@ def read_settings(path: str, lines: Iterable[str]) -> TextSettings:
 
 def to_toml(value: object) -> str:
     """Return a string, number, truth value or list of them as TOML."""
+    # Apart from this character, strings in JSON are strings in TOML.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

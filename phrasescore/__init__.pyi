@@ -63,11 +63,10 @@ from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
 from phrasescore.workflows.rerank import rerank_lists as rerank_lists
-from phrasescore.workflows.rescore import RescoreSummary as RescoreSummary
 from phrasescore.workflows.rescore import rescore as rescore
 from phrasescore.workflows.rescore import rescore_lists as rescore_lists
-from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
+from phrasescore.workflows.scoring.added import ScoreSummary as ScoreSummary
 from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
 from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment
@@ -76,7 +75,7 @@ from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
-from phrasescore.workflows.translation.decoder import Decoder as Decoder
+from phrasescore.workflows.translation.translate import Decoder as Decoder
 from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
 from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
 from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
@@ -85,8 +84,6 @@ from phrasescore.workflows.translation.translate import translate as translate
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome
-from tuning.methods import Tuned as Tuned
-from tuning.methods import tune_arrays as tune_arrays
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

@@ -89,7 +89,6 @@ MAKERS: dict[str, Callable[[Path], Feature]] = {
     "punctuation_mismatch": lambda _: PunctuationMismatch(),
     "source_unknown_words": lambda _: SourceUnknownWords([Vocabulary(SOURCE_WORDS)]),
     "target_length": lambda _: TargetLength(),
-    "target_unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
     "unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
 }
 

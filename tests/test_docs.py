@@ -223,7 +223,7 @@ PUBLIC = {
     *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
     *("make_report", "run_experiment", "export", "score"),
     *("show", "fine_tune", "build", "build_lm"),
-    *("load_system", "translate", "tune_arrays", "read_lists", "rescore_lists", "rerank_lists"),
+    *("load_system", "translate", "read_lists", "rescore_lists", "rerank_lists"),
 }
 
 

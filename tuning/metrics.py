@@ -1,4 +1,4 @@
-"""The metrics BLEU and chrF, as functions of statistics that are summed over a corpus.
+"""BLEU and chrF, as functions of statistics summed over a corpus, and the oracle of n-best lists.
 
 Statistics are integers stored as float64, so that sums are exact in any order.
 """
@@ -38,6 +38,7 @@ _CHRF_HYPOTHESIS = slice(0, _CHARACTER_ORDER)
 _CHRF_REFERENCE = slice(_CHARACTER_ORDER, 2 * _CHARACTER_ORDER)
 _CHRF_MATCHES = slice(2 * _CHARACTER_ORDER, 3 * _CHARACTER_ORDER)
 _SLICE = 10_000  # number of hypotheses whose n-grams chrF counts at a time, to limit memory
+MAX_ROUNDS = 100  # rounds of an oracle's climb, more than were ever needed; each round raises BLEU
 
 
 class Metric(Protocol):
@@ -331,3 +332,46 @@ def _clipped_matches(
     is_match = indices >= 0
     counts = np.minimum(ngrams.counts[is_match], known[1][indices[is_match]])
     return np.bincount(ngrams.sentences[is_match], counts, minlength=len(owners))
+
+
+def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:
+    """Choose a hypothesis per sentence so that corpus BLEU is high; return their rows.
+
+    Corpus BLEU is not a sum over sentences, so the best choice cannot be found sentence by
+    sentence. Instead, coordinate ascent visits the sentences in turn. It selects the hypothesis
+    that gives the highest corpus score while all other sentences remain fixed, the earliest on
+    ties, until a round changes nothing. One ascent starts from the first hypothesis in each list
+    and another from the best smoothed sentence BLEU; the better result is returned. It is a lower
+    bound on the optimum. On lists small enough for exhaustive search, it is usually the optimum.
+
+    :param segments: the segment of each hypothesis, in ascending order.
+    """
+    begins = np.flatnonzero(np.diff(segments, prepend=segments[0] - 1))
+    ends = np.append(begins[1:], len(segments))
+    smoothed = sentence_bleu(statistics)
+    best = [
+        begin + int(smoothed[begin:end].argmax()) for begin, end in zip(begins, ends, strict=True)
+    ]
+    climbs = [_climb(statistics, begins, ends, start) for start in (begins, np.array(best))]
+    return max(climbs, key=lambda chosen: BleuScore.of(statistics[chosen].sum(axis=0)).bleu)
+
+
+def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Integers) -> Integers:
+    chosen = start.copy()
+    total = statistics[chosen].sum(axis=0)
+    for _ in range(MAX_ROUNDS):
+        changed = False
+        for segment, (begin, end) in enumerate(zip(begins, ends, strict=True)):
+            others = total - statistics[chosen[segment]]
+            sums = others + statistics[begin:end]
+            scores = bleu(sums)
+            if not scores.any():  # so that the ascent can get away from 0
+                scores = sentence_bleu(sums) - 1.0
+            better = begin + int(scores.argmax())
+            if scores[better - begin] > scores[chosen[segment] - begin]:
+                chosen[segment] = better
+                total = others + statistics[better]
+                changed = True
+        if not changed:
+            break
+    return chosen

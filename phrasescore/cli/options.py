@@ -327,31 +327,6 @@ def matching(pattern: str, expected: str) -> Callable[..., Any]:
     return check
 
 
-def numbers_by_name(expected: str, *, above: float, default: str = "") -> Callable[..., Any]:
-    """Return a callback for a repeatable option NAME=NUMBER; the command gets a dict, or None.
-
-    :param above: the lower bound, which each number must exceed.
-    :param default: the number for a name without "=".
-    """
-
-    def parse(
-        ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-    ) -> dict[str, float] | None:
-        numbers: dict[str, float] = {}
-        for value in values:
-            name, separator, text = value.partition("=")
-            try:
-                number = float(text if separator else default)
-            except ValueError:
-                number = float("nan")
-            if not name or not above < number < float("inf") or name in numbers:
-                raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
-            numbers[name] = number
-        return numbers or None
-
-    return parse
-
-
 def _set_level(_ctx: click.Context, param: click.Parameter, value: bool) -> None:
     level = logging.DEBUG if param.name == "verbose" else logging.WARNING
     for name in LOGGERS if value else ():

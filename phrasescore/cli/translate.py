@@ -9,10 +9,9 @@ from phrasescore.cli import next_step, options
 from phrasescore.cli.options import FILE_NAME, heading, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
-from phrasescore.settings.compute import Compute
+from phrasescore.settings.compute import Compute, Serving
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating, Segmenting
-from phrasescore.settings.serving import Serving
 from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 _logger = logging.getLogger(__name__)
@@ -76,14 +75,6 @@ def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
     SearchSettings,
     features={"type": click.Choice(sorted(SEARCH_FEATURES))},
     models={"type": FILE_NAME},
-)
-@heading("Networks and features")
-@options.option(
-    "--feature-weight feature_weights",
-    "The weight of a feature, such as CSLM0=0.1; it takes precedence over --weights.",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=options.numbers_by_name("NAME=VALUE, each name once", above=float("-inf")),
 )
 @heading("Output")
 @_nbest

@@ -22,6 +22,24 @@ _OF_LISTS = _SHARED | {"lists"}
 _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
 
 
+def _metric_weights(
+    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
+) -> dict[str, float] | None:
+    """Return the weights of metrics, NAME[=WEIGHT] each: more than 0, and 1 by default."""
+    weights: dict[str, float] = {}
+    for value in values:
+        name, separator, text = value.partition("=")
+        try:
+            weight = float(text if separator else "1")
+        except ValueError:
+            weight = float("nan")
+        if not name or not 0 < weight < float("inf") or name in weights:
+            expected = f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5"
+            raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
+        weights[name] = weight
+    return weights or None
+
+
 @options.verb(
     "Find the feature weights with the highest BLEU",
     "tune nbest.new.gz --references dev.fr --weights moses.ini -o weights",
@@ -62,9 +80,7 @@ _OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
     tuning.TuningMethod,
     metrics={
         "multiple": True,
-        "callback": options.numbers_by_name(
-            f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5", above=0, default="1"
-        ),
+        "callback": _metric_weights,
         "show_default": METRICS[0],
     },
 )

@@ -220,17 +220,14 @@ class Comparison:
             groups[str(last) if first == last else f"{first}-{last}"] = members[last]
         return Breakdown(f"words in the {side}", groups)
 
-    def by_unknown_words(
-        self, shortlists: Mapping[str, Vocabulary], network: str | None = None
-    ) -> list[Breakdown]:
+    def by_unknown_words(self, shortlists: Mapping[str, Vocabulary]) -> list[Breakdown]:
         """Group the sentences by the words on each side that a network's shortlist lacks."""
         breakdowns = []
         for side, vocabulary in shortlists.items():
             if side in self.sides:
                 sentences = self.sides[side].words
                 counts = [sum(word not in vocabulary for word in words) for words in sentences]
-                title = side if network is None else f"{side}, to {network}"
-                breakdowns += group_by_unknown_words(title, counts)
+                breakdowns += group_by_unknown_words(side, counts)
         return breakdowns
 
     def score_groups(self, breakdown: Breakdown) -> BreakdownScores:

@@ -23,12 +23,11 @@ FEATURES = {
     "punctuation_mismatch": "phrasescore.features.word_counts:PunctuationMismatch",
     "source_unknown_words": "phrasescore.features.word_counts:SourceUnknownWords",
     "target_length": "phrasescore.features.word_counts:TargetLength",
-    "target_unknown_words": "phrasescore.features.word_counts:UnknownWords",
     "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
 # Features made by ``from_checkpoints(checkpoints)``; every other feature takes no argument.
-OF_SHORTLISTS = {"source_unknown_words", "target_unknown_words", "unknown_words"}
+OF_SHORTLISTS = {"source_unknown_words", "unknown_words"}
 
 # Features that are useless as a column of a phrase table, and the reason.
 NOT_OF_PHRASES = {
@@ -78,6 +77,9 @@ class NamedFeature(Column):
         from phrasescore.features.packages import find_class, find_classes
 
         found = find_class(self.feature)
+        if self.feature == "target_unknown_words" and found is None:
+            cure = "unknown_words is the same feature, and its weight is called UnknownWords0"
+            raise ArgumentError(f"feature {self.feature} is gone: {cure}")
         if found is None and self.feature not in FEATURES:
             others = (each.name for each in find_classes() if not each.problem)
             known = ", ".join([*FEATURES, *others])

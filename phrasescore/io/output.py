@@ -18,7 +18,7 @@ from xopen import xopen
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.compression import GZIP_LEVEL, Compression, compression_by_name
+from phrasescore.io.compression import GZIP_LEVEL, is_gzip_name, other_format
 from phrasescore.io.text import BLOCK_SIZE, same_file
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
     or a named pipe is written directly.
 
     :param path: ``-`` is stdout, which is flushed and not closed. A file whose name ends in
-        ``.gz``, ``.bz2`` or ``.xz`` is compressed; equal data give equal bytes.
+        ``.gz`` is compressed; equal data give equal bytes.
     :raises PhrasescoreError: on entering, writing or leaving, if the folder does not exist or is
         not writable, or the disk is full.
     :raises BrokenPipeError: if the reader of stdout has gone; the command line handles this.
@@ -91,10 +91,10 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             sys.stdout.buffer.flush()
         return
     target, replaced = _check_target(path)
-    form = compression_by_name(path)
+    is_packed = is_gzip_name(path)
     if replaced is not None and not stat.S_ISREG(replaced.st_mode):
         # Use the original path: /dev/stdout resolves to a pipe, which is in no folder.
-        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, form) as output:
+        with _open_raw(path, path, os.O_WRONLY) as raw, _writer(path, raw, is_packed) as output:
             yield output
         return
     part, opened = _open_part(path, target)
@@ -102,7 +102,7 @@ def open_output(path: str) -> Iterator[BinaryIO]:
         try:
             if replaced is not None:
                 os.fchmod(raw.fileno(), stat.S_IMODE(replaced.st_mode))
-            with _writer(path, raw, form) as output:
+            with _writer(path, raw, is_packed) as output:
                 yield output
             with writing(path):
                 os.fsync(raw.fileno())
@@ -181,6 +181,9 @@ def _check_target(path: str) -> tuple[str, os.stat_result | None]:
     """Return the resolved path, and the status of an existing file or None."""
     if not path or path.endswith(os.sep):
         raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
+    if (other := other_format(path)) is not None:
+        problem = f"cannot write {other.name}; name a file that ends in .gz, or give - for stdout"
+        raise PhrasescoreError(f"{path}: {problem}, as in: phrasescore ... - | {other.name} > FILE")
     target = os.path.realpath(path)
     replaced = None
     with writing(path), contextlib.suppress(FileNotFoundError):
@@ -228,13 +231,11 @@ def _remove_unlocked(part: str) -> None:
 
 
 @contextlib.contextmanager
-def _writer(path: str, raw: io.FileIO, form: Compression | None) -> Iterator[BinaryIO]:
+def _writer(path: str, raw: io.FileIO, is_packed: bool) -> Iterator[BinaryIO]:
     plain = io.BufferedWriter(_CheckedWriter(path, raw), BLOCK_SIZE)
     with _closing_quietly_on_error(plain):
-        if form is not None:
-            # With threads, xopen would start another program for bzip2 and xz.
-            threads, level = (1, GZIP_LEVEL) if form.ending == "gz" else (0, None)
-            packed = xopen(plain, "wb", format=form.ending, threads=threads, compresslevel=level)
+        if is_packed:
+            packed = xopen(plain, "wb", format="gz", threads=1, compresslevel=GZIP_LEVEL)
             with _closing_quietly_on_error(packed):
                 yield packed
         else:

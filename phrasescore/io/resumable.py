@@ -22,7 +22,7 @@ from weakref import WeakSet
 import msgspec
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.io.compression import compression_by_name
+from phrasescore.io.compression import GZIP_VERSION, is_gzip_name, new_compressor
 from phrasescore.io.journal import Number, check_settings, new_digest, read_journal, write_journal
 from phrasescore.io.output import StreamOutput, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
@@ -102,8 +102,8 @@ class ResumableOutput:
         self.path = path
         self.part, self.journal, _ = work_files(path)
         self._start_over = f"delete it and {self.journal} to start over"
-        self._form = compression_by_name(path)
-        form = {} if self._form is None else {self._form.name: self._form.version}
+        self._is_packed = is_gzip_name(path)
+        form = {"gzip": GZIP_VERSION} if self._is_packed else {}
         self._resume, self._chunk_lines = resume, chunk_lines
         self._input, self._output = new_digest(), new_digest()
         # The journals of the earlier run and of this run.
@@ -149,7 +149,7 @@ class ResumableOutput:
         self._promise(self._begun)
         with writing(self.path), contextlib.suppress(FileNotFoundError):
             os.fchmod(self._file.fileno(), stat.S_IMODE(os.stat(self.path).st_mode))
-        self._compressor = self._form and self._form.new_compressor()
+        self._compressor = new_compressor() if self._is_packed else None
 
     def _earlier(self) -> OutputJournal | None:
         size = os.fstat(self._file.fileno()).st_size
@@ -269,9 +269,9 @@ class ResumableOutput:
         self._output.update(data)
 
     def _finish_chunk(self, lines: int) -> None:
-        if self._compressor is not None and self._form is not None:
+        if self._compressor is not None:
             self._append(self._compressor.flush())
-            self._compressor = self._form.new_compressor()
+            self._compressor = new_compressor()
         with writing(self.path):
             os.fsync(self._file.fileno())
         digest, output = self._input.hexdigest(), self._output.hexdigest()

@@ -49,13 +49,12 @@ among the targets in the table. Its probabilities are for a whole phrase includi
 not sum to one over the table's targets.
 
 The table counts occurrences, so it is reliable for frequent phrases. For rare phrases it has \
-little evidence, and their best targets often result from wrong word alignments."""
+little evidence, and their best targets often result from wrong word alignments.
 
-_SAMPLES_LEAD = """\
-Targets for the source phrases in the tables above, sampled from the network word by word. Of 50 \
-samples, the five targets with the highest log-probabilities are shown, with the number of times \
-that each was drawn, ln p, and "new" if the table does not have the target. Samples without </s> \
-after twice the number of source words plus 10 are left out."""
+The network also draws targets word by word. Of 50 samples, the five targets with the highest \
+log-probabilities are shown, with the number of times that each was drawn, ln p, and "new" if the \
+table does not have the target. Samples without </s> after twice the number of source words plus \
+10 are left out."""
 
 
 class TablePair(NamedTuple):
@@ -209,13 +208,18 @@ def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
 
 
 def preference_section(
-    choice: TableChoice, models: Mapping[str, Mapping[PhrasePair, float]], column: int
+    choice: TableChoice,
+    models: Mapping[str, Mapping[PhrasePair, float]],
+    column: int,
+    drawn: Mapping[str, Sequence[Sequence[CountedSample]]],
 ) -> Section:
     """Return tables with the preferred targets for frequent and for rare source phrases.
 
     :param models: each model's log p(target | source), including ``</s>``, for all their targets.
     :param column: 0-based index of p(target | source) among the table's scores.
+    :param drawn: each model's samples for each source phrase, the frequent ones first.
     """
+    samples = [iter(of_model) for of_model in drawn.values()]
     kind = f"with {LONG} words or more and {MIN_TARGETS} targets or more"
     captions = {
         "frequent": f"The most frequent phrases {kind}; one of phrases that contain each other.",
@@ -223,6 +227,7 @@ def preference_section(
     }
     columns = ["source phrase", "times extracted", "targets", "the table prefers"]
     columns += [f"{name} prefers" for name in models]
+    columns += [f"{name} draws" for name in drawn]
     blocks = []
     for name, sources in _groups(choice):
         rows: list[tuple[Cell, ...]] = []
@@ -231,6 +236,10 @@ def preference_section(
             cells = [_best(by_table)]
             for log_probs in models.values():
                 cells.append(_best({pair: math.exp(log_probs[pair]) for pair in by_table}))
+            known = {target.pair.target for target in source.targets}
+            for of_model in samples:
+                best = next(of_model)[:TOP_SAMPLES]
+                cells.append("\n".join(_describe(sample, known) for sample in best))
             counts = (_count(source.times), len(source.targets))
             rows.append((shown(source.source), *counts, *cells))
         title = f"Long, {name} source phrases"
@@ -240,25 +249,6 @@ def preference_section(
     return Section(
         "preferences", "What the table and the network prefer", _PREFERENCES_LEAD, tuple(blocks)
     )
-
-
-def sample_section(
-    choice: TableChoice, models: Mapping[str, Sequence[Sequence[CountedSample]]]
-) -> Section:
-    """Return tables with each model's samples for frequent and for rare source phrases."""
-    drawn = [iter(samples) for samples in models.values()]
-    columns = ("source phrase", *(f"{name} draws" for name in models))
-    blocks = []
-    for name, sources in _groups(choice):
-        rows: list[tuple[Cell, ...]] = []
-        for source in sources:
-            known = {target.pair.target for target in source.targets}
-            best = [next(samples)[:TOP_SAMPLES] for samples in drawn]
-            cells = ["\n".join(_describe(sample, known) for sample in samples) for samples in best]
-            rows.append((shown(source.source), *cells))
-        title = f"Samples for long, {name} source phrases"
-        blocks.append(Table(f"samples-{name}", title, columns, tuple(rows)))
-    return Section("samples", "What the network draws", _SAMPLES_LEAD, tuple(blocks))
 
 
 def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]:

@@ -13,7 +13,6 @@ SectionName = Literal[
     "groups",
     "tuning",
     "preferences",
-    "samples",
     "scores",
     "words",
     "phrases",

@@ -151,7 +151,6 @@ class NetworkKind:
     # Feed-forward kinds have none.
     decoder: str | None = None
     feature: str  # in n-best lists, a number from 0 follows it, as in Moses
-    preset: str = ""  # the default preset, if it is not NAME-small
     other_names: tuple[str, ...] = ()  # other names of this kind in papers, in lower case
     reads_source: bool = True  # whether it reads a source. A language model is trained on one text.
     is_aligned: bool = False  # whether it reads the source through a word alignment
@@ -171,7 +170,7 @@ class NetworkKind:
     @property
     def default_preset(self) -> str:
         """The name of the preset that is used by default."""
-        return self.preset or f"{self.name}-small"
+        return f"{self.name}-small"
 
 
 KINDS = {

@@ -3,7 +3,7 @@
 import logging
 import os
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
@@ -40,7 +40,6 @@ def decode(
     output: StrPath = "-",
     *,
     weights: WeightsSource | None = None,
-    feature_weights: Mapping[str, float] | None = None,
     nbest: NbestRequest | tuple[StrPath, int] | None = None,
     decoder: Literal["embedded", "moses"] = "embedded",
     moses_bin: StrPath | None = None,
@@ -58,7 +57,6 @@ def decode(
     :param config: the moses.ini; its paths start in its folder, or in the working folder as in
         Moses.
     :param weights: weights that replace those in the moses.ini: a file, or values by name.
-    :param feature_weights: weights for features with one value; they override ``weights``.
     :param nbest: the file for n-best lists in Moses' format, the number of hypotheses per sentence,
         and the lists' optional fields.
     :param moses_bin: the folder with Moses' programs, for the decoder ``moses``.
@@ -82,8 +80,7 @@ def decode(
     path = weights_path(weights)
     read = (source, config, path, optional_path(settings.backoff_lm), *map(str, files_of(config)))
     check_files(read, (output, None if request is None else request.path))
-    given: Weights = {} if weights is None else dict(load_weights(weights).search)
-    given |= {name: (value,) for name, value in (feature_weights or {}).items()}
+    given: Weights = {} if weights is None else load_weights(weights).search
     text = IniText.read(config)
     characters = text.text_settings().characters
     if characters and request is not None and (request.alignment or request.segmentation):

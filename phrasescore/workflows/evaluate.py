@@ -1,5 +1,6 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
+import hashlib
 import json
 import logging
 import os
@@ -8,9 +9,10 @@ from dataclasses import asdict, dataclass
 from typing import Any, get_args
 
 import numpy as np
+from sacrebleu.metrics.base import Metric
 
 from moses_integration.nbest import read_every_list
-from phrasescore.arguments import ReportFormat, StrPath, check_choice, check_sequences
+from phrasescore.arguments import METRICS, ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
     SEED,
@@ -21,9 +23,10 @@ from phrasescore.evaluation.comparison import (
     read_translations,
     shortlists_by_side,
 )
+from phrasescore.evaluation.own_metrics import MeanMetric
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
-from phrasescore.features.program_metric import load_programs, score_with_program
+from phrasescore.features.program import ProgramScore
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
@@ -31,14 +34,15 @@ from phrasescore.settings.evaluation import Evaluating
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from phrasescore.workflows.report.experiment_folder import is_of_tuning
 from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
-from tuning.metrics import BleuScore, Statistics
-from tuning.oracle import oracle_rows
+from tuning.metrics import BleuScore, Statistics, oracle_rows
 
 _logger = logging.getLogger(__name__)
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
 _ERROR_RATES = ("TER", "CER")  # lower is better
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
+_SACREBLEU_NAMES = ("bleu", "chrf2", "chrf2++", "ter")
+_ROWS = 1000  # number of sentences that a program gets at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,3 +334,38 @@ def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]
 
         return shortlists_by_side(load_checkpoint(path))
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
+
+
+def load_programs(settings: Evaluating) -> dict[str, ProgramScore]:
+    """Return the programs by their names in the output; they start when they are asked."""
+    commands = settings.commands
+    names = settings.names or [f"Program{number}" for number in range(len(commands))]
+    if names and not commands:
+        raise ArgumentError("--name requires --command")
+    if len(names) != len(commands):
+        problem = f"expected one for each of {len(commands)} programs, got {len(names)}"
+        raise ArgumentError(f"--name: {problem}")
+    taken = [*_SACREBLEU_NAMES, *METRICS]
+    for number, name in enumerate(names):
+        if name.lower() in taken or name in names[:number]:
+            raise ArgumentError(f"--name: there is another metric named {name!r}")
+    programs = (ProgramScore(each, seconds=settings.answer_timeout) for each in commands)
+    return dict(zip(names, programs, strict=True))
+
+
+def score_with_program(
+    name: str, program: ProgramScore, comparison: Comparison, progress: ProgressCallback | None
+) -> Metric:
+    """Ask a program for the scores of all translations; return the metric that has them."""
+    texts = [system.text.texts for system in comparison.systems]
+    rows = list(dict.fromkeys(row for text in texts for row in comparison.rows(text)))
+    scores: list[float] = []
+    with Meter(name, "sentences", progress, total=len(rows)) as meter, program.computing():
+        for start in range(0, len(rows), _ROWS):
+            answers = program.ask(rows[start : start + _ROWS])
+            scores += answers
+            meter.update(len(answers))
+    version = hashlib.sha256(program.rows[0].fingerprint.encode()).hexdigest()[:8]
+    known = dict(zip(rows, scores, strict=True))
+    references = len(comparison.references)
+    return MeanMetric(name, known, comparison.rows, references, f"program {version}")

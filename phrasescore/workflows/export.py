@@ -13,7 +13,7 @@ from moses_integration import nplm
 from moses_integration.ini_text import IniText, named_files
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.io.compression import compression_by_name
+from phrasescore.io.compression import is_gzip_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNetwork, JointNetwork
@@ -64,9 +64,9 @@ def export(
     path = os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
     check_moses_ini(ini_path, new_ini_path)
-    if (form := compression_by_name(path)) is not None:
-        problem = f"--output: NPLM cannot read {form.name}:"
-        raise ArgumentError(f"{problem} expected a name without .{form.ending}, got {path!r}")
+    if is_gzip_name(path):
+        problem = "--output: NPLM cannot read gzip:"
+        raise ArgumentError(f"{problem} expected a name without .gz, got {path!r}")
     if path == "-" and ini_path is not None:
         raise ArgumentError("--moses-ini requires an --output that Moses can read, not stdout")
     ini = None if ini_path is None else IniText.read(ini_path)

@@ -6,7 +6,6 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, islice, repeat
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -25,37 +24,16 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhraseBlock, Sentence, split_words, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.scoring.added import AddedColumn, check_of_networks, word_lines
+from phrasescore.workflows.scoring.added import (
+    AddedColumn,
+    ScoreSummary,
+    check_of_networks,
+    word_lines,
+)
 from phrasescore.workflows.scoring.scoring import Floats, Scoring
 from phrasescore.workflows.text_checks import warn_of_alignments
 
-if TYPE_CHECKING:
-    from phrasescore.features.networks import SentenceWork
-
 CHUNK_LISTS = 64  # the most lists that a killed run loses, and one member of a .gz file
-
-
-@dataclass(frozen=True, slots=True)
-class RescoreSummary:
-    """Counts from one run of `rescore`; after resuming, they exclude earlier runs."""
-
-    features: tuple[str, ...]  # names of the new features, in the order of the columns
-    hypotheses: int
-    lists: int
-    distinct: int  # number of distinct hypotheses in the lists
-    networks: "SentenceWork | None"  # the networks' counts; None without networks
-    # For each feature that is not a network's: its name, and a summary of its values.
-    notes: tuple[tuple[str, str], ...]
-
-    def summary(self) -> list[str]:
-        """Return log lines: one for all networks, then one for each other feature."""
-        others = dict(self.notes)
-        networks = []
-        if self.networks is not None:
-            added = ", ".join(name for name in self.features if name not in others)
-            read = f"{self.distinct:,} different hypotheses in {self.lists:,} lists"
-            networks = [f"{read}; {self.networks}; added {added}"]
-        return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
 def rescore(
@@ -69,7 +47,7 @@ def rescore(
     resume: bool = False,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> RescoreSummary:
+) -> ScoreSummary:
     """Add features to the hypotheses of n-best lists as Moses writes them.
 
     A model's value is log p(hypothesis ``</s>`` | source) or log p(source ``</s>`` | hypothesis), a
@@ -112,7 +90,7 @@ def rescore_file(
     word_scores: str | None = None,
     resume: bool | None = None,
     progress: ProgressCallback | None = None,
-) -> RescoreSummary:
+) -> ScoreSummary:
     """Write the n-best lists in a file with a scorer's columns appended to field 3.
 
     :param resume: whether to resume the unfinished output of another run; None to keep no
@@ -155,8 +133,8 @@ def rescore_file(
                 words.writelines(lines[pair] for pair in each.numbering[1])
             meter.update(each.num_lines)
         target.flush()
-    return RescoreSummary(
-        tuple(scorer.names), meter.done, num_lists, distinct, scorer.networks, scorer.notes
+    return ScoreSummary(
+        tuple(scorer.names), meter.done, scorer.networks, scorer.notes, num_lists, distinct
     )
 
 

@@ -3,9 +3,7 @@
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from itertools import count
-from typing import TYPE_CHECKING
 
 from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import StrPath
@@ -17,27 +15,8 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring, TextScoring
-from phrasescore.workflows.scoring.added import check_of_networks, word_lines
+from phrasescore.workflows.scoring.added import ScoreSummary, check_of_networks, word_lines
 from phrasescore.workflows.scoring.scoring import Scoring, group_pairs
-
-if TYPE_CHECKING:
-    from phrasescore.features.networks import SentenceWork
-
-
-@dataclass(frozen=True, slots=True)
-class ScoreSummary:
-    """Counts from one run of `score`."""
-
-    features: tuple[str, ...]  # the columns' names in n-best lists, the ensemble's last
-    pairs: int  # number of sentence pairs
-    networks: "SentenceWork | None"  # the networks' counts; None without networks
-    # For each feature that is not a network's: its name, and a summary of its values.
-    notes: tuple[tuple[str, str], ...]
-
-    def summary(self) -> list[str]:
-        """Return log lines: one for all networks, then one for each other feature."""
-        networks = [] if self.networks is None else [str(self.networks)]
-        return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
 def score(

@@ -71,8 +71,10 @@ SPELLINGS = {
 }
 TODAY = Spelling("", {}, {})
 
-# Parts of a line that tell times, versions or folders, which differ between any two runs.
+# Parts of a line that tell times, versions or folders, which differ between any two runs, and the
+# digest of a file that is compared itself.
 IGNORED = re.compile(
+    rb'"config.toml": "\w+"|'
     rb'"(minutes|seconds|library|version|phrasescore|torch)": [^\n]*|\d+(\.\d+)? (s|minutes)\b'
     rb"|[0-9,]+ [a-z]+/s"
 )
@@ -162,10 +164,10 @@ COMMANDS = {
     "--nbest-size 10 "
     "--alignment -o test.out",
     "decode cslm": "decode {x}/test.en --config {x}/moses.ini --stack 10 --feature cslm "
-    "--model cslm --feature-weight CSLM0=0.1 --unnormalized --nbest cslm.nbest --nbest-size 5 "
+    "--model cslm --weights cslm.search --unnormalized --nbest cslm.nbest --nbest-size 5 "
     "--distinct -o cslm.out",
     "decode joint": "decode short.en --config {x}/moses.ini --stack 10 --feature joint "
-    "--model joint --feature-weight Joint0=0.1 -o joint.out",
+    "--model joint --weights joint.search -o joint.out",
     "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest "
     "--nbest-size 4 "
     "-o generated.out",
@@ -254,6 +256,8 @@ def prepare(folder: Path, spelling: Spelling) -> None:
     for path in EXAMPLE.glob("reordering-table*"):
         (folder / path.name).symlink_to(path)
     (folder / "letters.arpa").write_text(ARPA, "utf-8")
+    for name in ("CSLM", "Joint"):
+        (folder / f"{name.lower()}.search").write_text(f"{name}0= 0.1\n")
     short = (EXAMPLE / "test.en").read_bytes().split(b"\n")[:30]
     (folder / "short.en").write_bytes(b"\n".join(short) + b"\n")
     text = spell(EXPERIMENT, spelling).format(x=EXAMPLE)

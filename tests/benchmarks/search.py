@@ -24,7 +24,7 @@ Words = tuple[str, ...]
 SLICES = 3
 CUBE = "--search-algorithm cube --cube-pruning-pop-limit"
 # A network's weight: about that of the language model in the real task.
-CSLM = "--feature cslm --model {cslm} --feature-weight CSLM0=0.1"
+CSLM = "--feature cslm --model {cslm} --weights {weights}"
 # By label: the options of ``decode``.
 VARIANTS = {
     "embedded": "",
@@ -74,6 +74,8 @@ def measure_search(settings: Settings) -> Report:
     runs = {engine: Runs() for engine in engines}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        weights = folder / "weights"
+        weights.write_text("CSLM0= 0.1\n", "utf-8")
         cslm = str(Path(settings.cslm or _train(reference, folder)).resolve())
 
         def run(engine: str, part: Sequence[Words]) -> tuple[Cost, list[Output]]:
@@ -83,7 +85,7 @@ def measure_search(settings: Settings) -> Report:
                 command += ["-output-hypo-score"]
             else:
                 command = [*PHRASESCORE, "decode", "-", "--config", str(ini)]
-                command += VARIANTS[engine].format(cslm=cslm).split()
+                command += VARIANTS[engine].format(cslm=cslm, weights=weights).split()
                 command += [
                     "--nbest",
                     str(folder / "nbest"),

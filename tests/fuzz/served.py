@@ -13,8 +13,7 @@ from typing import Any
 from unittest import mock
 
 from phrasescore.cli import main
-from phrasescore.settings.compute import Compute
-from phrasescore.settings.serving import Serving
+from phrasescore.settings.compute import Compute, Serving
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import INTERNAL

@@ -6,8 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from tuning.metrics import Bleu, BleuScore, CorpusBleu
-from tuning.oracle import oracle_rows
+from tuning.metrics import Bleu, BleuScore, CorpusBleu, oracle_rows
 
 
 def _corpus(seed: int, sentences: int, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:

@@ -9,7 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.building import REORDERING_TABLE, build_tables, moses_ini, symmetrize
+from moses_integration.building.configuration import moses_ini
+from moses_integration.building.symmetrization import symmetrize
+from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.ini_text import path_problem
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences

@@ -11,9 +11,8 @@ from pathlib import Path
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
 from phrasescore.report.tuning import read_tune_report
-from phrasescore.workflows.experiment.commands import limit_options, options
+from phrasescore.workflows.experiment.commands import FileNames, limit_options, options
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
-from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import System

@@ -17,9 +17,8 @@ from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
 from phrasescore.report.tuning import TuneReport
-from phrasescore.workflows.experiment.commands import options
+from phrasescore.workflows.experiment.commands import FileNames, options
 from phrasescore.workflows.experiment.config import Experiment, TextSet
-from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
 

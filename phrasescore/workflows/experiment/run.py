@@ -33,8 +33,7 @@ from phrasescore.workflows.experiment.steps import (
     check_experiment_folder,
 )
 from phrasescore.workflows.experiment.system_file import write_system
-from phrasescore.workflows.experiment.table import ExperimentTable, measure, write_table
-from phrasescore.workflows.report.experiment_folder import StepRecord
+from phrasescore.workflows.experiment.table import ExperimentTable, StepRecord, measure, write_table
 
 _logger = logging.getLogger(__name__)
 

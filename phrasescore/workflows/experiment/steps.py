@@ -24,7 +24,7 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import journal
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
-from phrasescore.workflows.experiment.names import FileNames
+from phrasescore.workflows.experiment.commands import FileNames
 
 STATE = "steps.json"
 TABLE_FILES = ("table.txt", "table.toml")

@@ -1,13 +1,14 @@
 """The table of an experiment: the score of each system, its deviation and its significance."""
 
-import json
 import os
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
+from moses_integration.text_settings import to_toml as toml_value
 from phrasescore.arguments import TableMetric
 from phrasescore.evaluation.comparison import (
     ComparedSystem,
@@ -22,12 +23,12 @@ from phrasescore.io.text_table import text_table
 from phrasescore.report.systems import P_VALUES, Results, TextResults
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import SectionName
+from phrasescore.workflows.experiment.commands import FileNames
 from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.names import FileNames
 from phrasescore.workflows.experiment.rows import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES
 from phrasescore.workflows.report import make_report
-from phrasescore.workflows.report.experiment_folder import STEPS, StepRecord
+from phrasescore.workflows.report.experiment_folder import STEPS
 
 REPORT = "report"  # the folder of the page
 _QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning")
@@ -38,6 +39,14 @@ METRICS: dict[TableMetric, str] = {
 }
 _IN_RUNS = r" \(in \d+ of \d+ runs\)$"  # the end of a remark on some replicas
 ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
+
+
+class StepRecord(NamedTuple):
+    """A step of an experiment; ``seconds`` is None if it is not done."""
+
+    name: str
+    command: str
+    seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +263,7 @@ def to_toml(table: ExperimentTable, names: FileNames) -> str:
         }
         lines += ["", "[[row]]", *(_pair(*value) for value in values.items() if value[1])]
         for name, paths in row.outputs.items():
-            lines.append(f"outputs.{_pair(_text(name), list(map(names.of, paths)))}")
+            lines.append(f"outputs.{_pair(toml_value(name), list(map(names.of, paths)))}")
         for name, cell in row.cells.items():
             figures = [f"{table.metric} = {cell.mean!r}", f"replicas = {list(cell.scores)!r}"]
             if cell.deviation is not None:
@@ -265,7 +274,7 @@ def to_toml(table: ExperimentTable, names: FileNames) -> str:
                 figures.append(f"interval = {list(cell.interval)!r}")
             if cell.length_ratio:
                 figures.append(f"length_ratio = {cell.length_ratio!r}")
-            lines.append(f"{_text(name)} = {{ {', '.join(figures)} }}")
+            lines.append(f"{toml_value(name)} = {{ {', '.join(figures)} }}")
     return "\n".join(lines) + "\n"
 
 
@@ -279,9 +288,4 @@ def steps_toml(steps: Sequence[StepRecord]) -> str:
 
 
 def _pair(key: str, value: object) -> str:
-    return f"{key} = {_text(value)}"
-
-
-def _text(value: object) -> str:
-    # Apart from this character, strings in JSON are strings in TOML.
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return f"{key} = {toml_value(value)}"

@@ -40,14 +40,6 @@ class TextFiles(msgspec.Struct):
         return msgspec.structs.replace(self, source=source, references=references)
 
 
-class StepRecord(msgspec.Struct):
-    """A step of an experiment; ``seconds`` is None if it is not done."""
-
-    name: str
-    command: str
-    seconds: _Finite | None = None
-
-
 class _Cell(msgspec.Struct):
     replicas: tuple[_Finite, ...]
     length_ratio: _Finite = 0.0

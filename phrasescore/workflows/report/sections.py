@@ -8,7 +8,6 @@ from typing import NamedTuple
 import torch
 
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.evaluation.comparison import shortlists_by_side
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.records import PhrasePair
@@ -21,7 +20,6 @@ from phrasescore.report.phrases import (
     MAP_POINTS,
     SAMPLES,
     preference_section,
-    sample_section,
     score_section,
 )
 from phrasescore.report.sentences import SentencePair, Words
@@ -100,8 +98,6 @@ def _make_differences(inputs: ReportInputs) -> MadeSection:
 def _make_groups(inputs: ReportInputs) -> MadeSection:
     comparison = inputs.comparison
     breakdowns = [comparison.by_length(side) for side in comparison.sides]
-    for name, checkpoint in inputs.models[:1]:
-        breakdowns += comparison.by_unknown_words(shortlists_by_side(checkpoint), name)
     return MadeSection(systems.groups_section(comparison, breakdowns))
 
 
@@ -129,16 +125,9 @@ def _make_preferences(inputs: ReportInputs) -> MadeSection:
         model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
     }
     column = inputs.table_column(models[0])
-    return MadeSection(preference_section(choice, preferences, column))
-
-
-def _make_samples(inputs: ReportInputs) -> MadeSection:
-    choice, models = inputs.table_choice, inputs.phrase_models()
     sources = [source.source for source in (*choice.frequent, *choice.rare)]
-    if not (models and sources):
-        return MadeSection(None, ["needs the source phrases of preferences, which is left out"])
     drawn = {model.name: _draw(inputs, model, sources) for model in models}
-    return MadeSection(sample_section(choice, drawn))
+    return MadeSection(preference_section(choice, preferences, column, drawn))
 
 
 def _make_scores(inputs: ReportInputs) -> MadeSection:
@@ -275,7 +264,6 @@ SECTION_PLANS = {
     "groups": SectionPlan(_make_groups, (_SYSTEM, "--references")),
     "tuning": SectionPlan(_make_tuning, ("--experiment",)),
     "preferences": SectionPlan(_make_preferences, ("TABLE",), "scores_phrases"),
-    "samples": SectionPlan(_make_samples, ("TABLE",), "scores_phrases"),
     "scores": SectionPlan(_make_scores, ("TABLE",), "scores_phrases"),
     "words": SectionPlan(_make_words, ("a --model",), is_map=True),
     "phrases": SectionPlan(_make_phrases, ("TABLE",), "scores_phrases", is_map=True),

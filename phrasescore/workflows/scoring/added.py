@@ -1,8 +1,9 @@
-"""The columns that a request adds to the lines of tables, lists and texts."""
+"""The columns that a request adds to the lines of tables, lists and texts, and their summary."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import compress
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,33 @@ from phrasescore.features.request import LoadedFeature, ScoringRequest
 from phrasescore.io.text import LARGEST_VALUE
 from phrasescore.records import PhraseBlock
 from phrasescore.workflows.text_checks import KnownWords, known_words
+
+if TYPE_CHECKING:
+    from phrasescore.features.networks import SentenceWork
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """Counts from one run of `rescore` or `score`; after resuming, they exclude earlier runs."""
+
+    features: tuple[str, ...]  # the columns' names in n-best lists, the ensemble's last
+    pairs: int  # number of sentence pairs, or of hypotheses in lists
+    networks: "SentenceWork | None"  # the networks' counts; None without networks
+    # For each feature that is not a network's: its name, and a summary of its values.
+    notes: tuple[tuple[str, str], ...]
+    # The numbers of lists and of distinct hypotheses in them; None for parallel text.
+    lists: int | None = None
+    distinct: int | None = None
+
+    def summary(self) -> list[str]:
+        """Return log lines: one for all networks, then one for each other feature."""
+        networks = [] if self.networks is None else [str(self.networks)]
+        if networks and self.lists is not None:
+            others = dict(self.notes)
+            added = ", ".join(name for name in self.features if name not in others)
+            read = f"{self.distinct:,} different hypotheses in {self.lists:,} lists"
+            networks = [f"{read}; {self.networks}; added {added}"]
+        return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
 class AddedColumn(NamedTuple):

@@ -1,5 +1,6 @@
 """Serve a system over HTTP."""
 
+import asyncio
 import logging
 import os
 import socket
@@ -7,23 +8,26 @@ import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, PhrasescoreError
-from phrasescore.settings.compute import Compute
-from phrasescore.settings.serving import Serving
+from phrasescore.settings.compute import Compute, Serving
 from phrasescore.signals import catching_signals
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
-from phrasescore.workflows.serve.connections import MOST_CONNECTIONS, limited_connections
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.system import read_system
 from phrasescore.workflows.translation.text import SystemSentence
 from phrasescore.workflows.translation.translate import SystemTranslator
 
 _logger = logging.getLogger(__name__)
+
+MOST_CONNECTIONS = 500
+_STOP_SECONDS = 2.0  # for clients that the server waits for when it stops
 
 
 def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = Compute()) -> None:
@@ -97,6 +101,58 @@ def _load_networks(translator: SystemTranslator) -> None:
     """Let each worker translate something, so that it loads the search's networks."""
     sentence = SystemSentence(("a",), ("a",))
     list(translator.pool.map(SystemTask(0, sentence) for _ in range(translator.pool.workers)))
+
+
+def limited_connections(max_wait: float) -> type[H11Protocol]:
+    """Return uvicorn's class of connections with limits, which uvicorn itself lacks.
+
+    A client has `max_wait` seconds to send the head of a request, from the beginning of the
+    connection or from the last answer, however many bytes it sends. With one connection too many,
+    the one that has sent no request for the longest time is ended.
+    """
+
+    class LimitedConnection(H11Protocol):
+        _deadline: asyncio.TimerHandle
+
+        def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+            super().connection_made(transport)
+            self._deadline = self.loop.call_later(max_wait, transport.abort)
+            connections: set[Any] = self.connections
+            if len(connections) > MOST_CONNECTIONS:
+                waiting = (each for each in connections if each.is_waiting())
+                oldest = min(waiting, key=lambda each: each._deadline.when())
+                connections.discard(oldest)
+                oldest.transport.abort()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self._deadline.cancel()
+            super().connection_lost(exc)
+
+        def handle_events(self) -> None:
+            before = self.cycle
+            super().handle_events()
+            if self.cycle is not before:
+                # The application itself takes at most max_wait; the rest is for reading answers.
+                self._end_after(2 * max_wait)
+
+        def on_response_complete(self) -> None:
+            self._end_after(max_wait)
+            super().on_response_complete()
+
+        def shutdown(self) -> None:
+            super().shutdown()
+            if self.is_waiting() or self.cycle.more_body or self.flow.write_paused:
+                self._end_after(_STOP_SECONDS)
+
+        def is_waiting(self) -> bool:
+            """Return whether there is no request to be answered."""
+            return self.cycle is None or self.cycle.response_complete
+
+        def _end_after(self, seconds: float) -> None:
+            self._deadline.cancel()
+            self._deadline = self.loop.call_later(seconds, self.transport.abort)
+
+    return LimitedConnection
 
 
 class _Sockets:

@@ -25,7 +25,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.settings.serving import Serving
+from phrasescore.settings.compute import Serving
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector

@@ -1,7 +1,9 @@
-"""Translate a sentence with a system: the search, the features of its list, and the best one."""
+"""Translate sentences with a system: the search, the features of the list, and the best one."""
 
-from collections import Counter
-from collections.abc import Sequence
+import queue
+import threading
+from collections import Counter, deque
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -15,7 +17,8 @@ from moses_integration.decoder.search import Translation
 from moses_integration.list_features import Values, WeightedSum
 from moses_integration.nbest import NbestList, parse_nbest
 from phrasescore.devices import torch_threads
-from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.engines import Pending, WorkerPool
+from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows.rerank import sorted_lines
@@ -32,6 +35,8 @@ from phrasescore.workflows.translation.text import SystemSentence
 from tuning.confidence import confidence
 
 _LIST = "the n-best list"
+_AHEAD = 4  # sentences queued per worker, so that all stay busy during a slow sentence
+_END = object()  # after the last task
 
 # The weights of source words and their ``</s>``, a row for each word of a translation and ``</s>``.
 Attention = tuple[tuple[float, ...], ...]
@@ -256,3 +261,65 @@ class SystemPipeline:
                     attention_weights(network, task.sentence.words, words) for words in texts
                 )
         return ()
+
+
+def in_order(
+    pool: WorkerPool[SystemTask, SystemOutput], tasks: Iterator[SystemTask], *, is_live: bool
+) -> Iterator[tuple[SystemTask, SystemOutput]]:
+    """Yield tasks with their outputs, each as soon as it is ready and those before it are.
+
+    An error in reading a task is raised after the outputs of the tasks before it.
+
+    :param is_live: whether to yield outputs while the next task is awaited; a thread reads them.
+    """
+    window = _AHEAD * pool.workers
+    live = _LiveTasks(tasks, window) if is_live else None
+    pending: deque[tuple[SystemTask, Pending[SystemOutput]]] = deque()
+    task: object = None
+    problem: PhrasescoreError | None = None
+    while task is not _END or pending:
+        if task is not _END and len(pending) < window:
+            first = pending[0][1] if pending else None
+            try:
+                task = next(tasks, _END) if live is None else live.next(first)
+            except PhrasescoreError as error:
+                task, problem = _END, error
+            if isinstance(task, SystemTask):
+                pending.append((task, pool.submit(task)))
+            if task is not _END and not (task is None and first is not None and first.done()):
+                continue
+        if pending:
+            done, output = pending.popleft()
+            yield done, output.result()
+    if problem is not None:
+        raise problem
+
+
+class _LiveTasks:
+    """Tasks that a thread reads, so that a finished one need not wait for the next one."""
+
+    def __init__(self, tasks: Iterator[SystemTask], size: int) -> None:
+        self._room = threading.Semaphore(size)
+        # A task, `_END` with an error or without one, or None: a task is finished.
+        self._events: queue.SimpleQueue[tuple[object, Exception | None]] = queue.SimpleQueue()
+        threading.Thread(target=self._read, args=(tasks,), daemon=True).start()
+
+    def _read(self, tasks: Iterator[SystemTask]) -> None:
+        try:
+            for task in tasks:
+                self._room.acquire()
+                self._events.put((task, None))
+            self._events.put((_END, None))
+        except Exception as error:
+            self._events.put((_END, error))
+
+    def next(self, first: Pending[SystemOutput] | None) -> object:
+        """Return the next task or `_END`, or None, at the latest when ``first`` is done."""
+        if first is not None:
+            first.add_done_callback(lambda _: self._events.put((None, None)))
+        task, error = self._events.get()
+        if error is not None:
+            raise error
+        if task is not None and task is not _END:
+            self._room.release()
+        return task

@@ -14,6 +14,7 @@ from typing import Self
 import msgspec
 
 from moses_integration.decoder.moses import NbestRequest, translate_with_moses
+from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import read_every_list
 from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from moses_integration.source_text import markup_of
@@ -21,21 +22,22 @@ from phrasescore.arguments import StrPath, whole_number
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError
+from phrasescore.features.columns import Column, as_columns
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.search_settings import moses_limits
+from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 from phrasescore.workflows.translation.pipeline import (
     Attention,
     ExplainedHypothesis,
     SystemOutput,
     SystemTask,
     SystemWork,
+    in_order,
 )
 from phrasescore.workflows.translation.sentences import OutputLines
-from phrasescore.workflows.translation.streaming import in_order
 from phrasescore.workflows.translation.system import TranslationSystem, read_system
 from phrasescore.workflows.translation.text import SystemSentence, TextConverter, TextProcessing
 
@@ -337,3 +339,46 @@ def translate(
             "within the distortion limit covers them"
         )
     return TranslateSummary(meter.done, translator.untranslated)
+
+
+class Decoder(SystemTranslator):
+    """The embedded search with the model of a moses.ini, which is loaded at once.
+
+    It translates words as `decode` does; with ``columns``, as `decode`, `rescore` and `rerank` do.
+
+    :param moses_ini: relative paths in it start at its folder.
+    :param weights: weights that replace those in the moses.ini; with ``columns``, all weights.
+    :param search: networks in the search, which need weights, and limits.
+    :param columns: features of the n-best lists, as for `rescore`.
+    :param compute: ``workers`` and ``device``; by default, this process translates.
+    :raises ConfigError: if the weights do not fit the features.
+    """
+
+    def __init__(
+        self,
+        moses_ini: StrPath,
+        *,
+        weights: WeightsSource | None = None,
+        search: SearchSettings = SearchSettings(),
+        columns: Sequence[Column | StrPath] = (),
+        nbest_size: int = 100,
+        compute: Compute = Compute(workers=1),
+    ) -> None:
+        search.check()
+        ini = Path(moses_ini)
+        system = TranslationSystem(
+            weights_path(weights) or os.fspath(moses_ini),
+            ini,
+            ini.absolute().parent,
+            search=search,
+            columns=as_columns(columns),
+            weights=None if weights is None else load_weights(weights),
+            nbest_size=whole_number(nbest_size=nbest_size),
+        )
+        super().__init__(system, compute, tokenized=True)
+        self.open()
+
+    def __repr__(self) -> str:
+        names = [*self.system.read_ini().tuneable_weights(), *self.system.search.feature_names]
+        names += [column.argument for column in self.system.columns]
+        return f"Decoder({os.fspath(self.system.moses_ini)!r}): {', '.join(names)}"

@@ -20,7 +20,7 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.columns import Column, as_columns, check_columns
 from phrasescore.features.given_scores import GivenScores
 from phrasescore.features.named import NamedFeature
-from phrasescore.io.compression import compression_of
+from phrasescore.io.compression import is_gzip
 from phrasescore.io.folders import locked
 from phrasescore.io.journal import FileDigests, digest_content
 from phrasescore.io.output import open_output, optional_path
@@ -203,7 +203,7 @@ def _check_source(
     """Check, before the first round, that the source has a line for each reference."""
     if isinstance(decoder, DecoderCommand):
         with open(path, "rb") as stream:
-            if compression_of(stream.read(16)) is not None:
+            if is_gzip(stream.read(16)):
                 problem = "the decoder cannot read compressed text: decompress it"
                 raise DataError(path, None, problem)
             # Moses does not translate a last line without a newline.

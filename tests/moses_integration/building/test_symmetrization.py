@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.building import symmetrize
+from moses_integration.building.symmetrization import symmetrize
 from phrasescore.errors import DataError
 
 

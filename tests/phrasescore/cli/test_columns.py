@@ -104,7 +104,7 @@ def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> 
 
 
 def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() -> None:
-    sides = ("unknown_words", "target_unknown_words", "source_unknown_words")
+    sides = ("unknown_words", "source_unknown_words")
     given = make_models()
     folders = (None, *given[1::2])
     columns = [NamedFeature(side, model=folder) for side in sides for folder in folders]
@@ -112,15 +112,13 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
     first, second, _, empty = added(rescore(*given, *options))
     del first["EncoderDecoder0"], first["ReverseEncoderDecoder0"]
     assert list(first) == [
-        f"{name}{number}"
-        for name in ("UnknownWords", "TargetUnknownWords", "SourceUnknownWords")
-        for number in range(3)
+        f"{name}{number}" for name in ("UnknownWords", "SourceUnknownWords") for number in range(3)
     ]
     # "la maison" from "the house": any model, the first, the second.
-    assert list(first.values()) == [2, 1, 1, 2, 1, 1, 1, 0, 1]
+    assert list(first.values()) == [2, 1, 1, 1, 0, 1]
     # "maison ! 7" from "the house", and nothing from "of".
-    assert list(second.values())[2:] == [3, 3, 2, 3, 3, 2, 1, 0, 1]
-    assert list(empty.values())[2:] == [0, 0, 0, 0, 0, 0, 1, 1, 1]
+    assert list(second.values())[2:] == [3, 3, 2, 1, 0, 1]
+    assert list(empty.values())[2:] == [0, 0, 0, 1, 1, 1]
 
 
 @pytest.mark.parametrize(
@@ -128,6 +126,10 @@ def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() ->
     [
         ([], "nothing to add: give a model"),
         (["--feature", "unknown_words"], "feature unknown_words requires at least one model"),
+        (
+            ["--feature", "target_unknown_words"],
+            "feature target_unknown_words is gone: unknown_words is the same feature",
+        ),
         (["--feature", "length"], "expected one of length_ratio, number_mismatch, "),
         (["--feature", "neural"], "expected one of length_ratio"),
         (["--model", "one", "--feature", "unknown_words@2"], "unknown_words@2: '@' is gone: --col"),

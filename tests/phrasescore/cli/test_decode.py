@@ -121,25 +121,15 @@ def test_distinct_lists_have_each_text_once() -> None:
     assert sorted(first.hypotheses) == [b" home the  ", b" the home  ", b" the house  "]
 
 
-def test_weights_of_a_file_and_of_the_command_line_go_before_those_of_the_model(
-    folder: Path,
-) -> None:
+def test_weights_of_a_file_go_before_those_of_the_model(folder: Path) -> None:
     (folder / "weights").write_text("TM0= 0 1\nLSTM0= 0.5\nLM0= 0\n")
     result = decode("--weights", "weights", "--nbest", "nbest", "--nbest-size", "1")
     assert "moses.ini has no features for these weights: LSTM0" in result.stderr
     # p = 1 for "home", 0.5 for "house"; the language model does not count.
     assert result.stdout.splitlines()[3] == "home"
-    result = decode("--weights", "weights", "--feature-weight", "WordPenalty0=-7")
-    first = decode(
-        "--weights",
-        "weights",
-        "--feature-weight",
-        "WordPenalty0=-7",
-        "--nbest",
-        "n",
-        "--nbest-size",
-        "1",
-    )
+    (folder / "weights").write_text("TM0= 0 1\nLM0= 0\nWordPenalty0= -7\n")
+    result = decode("--weights", "weights")
+    first = decode("--weights", "weights", "--nbest", "n", "--nbest-size", "1")
     assert first.stdout == result.stdout
     total = next(iter(read_nbest("n"))).total(0)
     assert total == pytest.approx(14 + 2 * 0.25, 1e-6)  # two phrases: a higher penalty
@@ -210,8 +200,6 @@ def test_a_table_without_matches_is_told(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("--feature-weight LM0", "expected NAME=VALUE"),
-        ("--feature-weight LM0=nan", "expected NAME=VALUE"),
         ("--feature cslm", "expected a --model for each --feature of the search, got 0 for 1"),
         ("--distinct", "--distinct, --alignment and --segmentation require"),
         ("--decoder moses", "--decoder moses and --moses-bin must be given together"),
@@ -231,11 +219,12 @@ def test_options_that_do_not_go_together_are_a_usage_error(options: str, problem
     [
         (["-o", "out", "--nbest", "out", "--nbest-size", "2"], "out: would overwrite another file"),
         (["--weights", "missing"], "missing: cannot open"),
-        (["--feature-weight", "TM0=1"], "TM0"),
+        (["--weights", "short"], "TM0"),
         (["--feature", "cslm", "--model", "."], "config.toml: cannot be read"),
     ],
 )
 def test_what_cannot_work_is_refused(options: list[str], problem: str) -> None:
+    Path("short").write_text("TM0= 1\n")
     check_refusal(decode(*options), problem)
 
 

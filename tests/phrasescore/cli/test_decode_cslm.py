@@ -67,11 +67,12 @@ def test_several_of_them_are_numbered(tmp_path: Path) -> None:
 @pytest.mark.parametrize("option", [["--backoff-lm", "lm.arpa"], ["--unnormalized"]])
 @pytest.mark.usefixtures("model")
 def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: list[str]) -> None:
+    Path("weights").write_text("CSLM0= 0.5\n")
     result = succeeded(
         decode(
             *option,
-            "--feature-weight",
-            "CSLM0=0.5",
+            "--weights",
+            "weights",
             "--nbest",
             "nbest",
             "--nbest-size",

@@ -67,6 +67,11 @@ def decode(kind: str, *options: str) -> Result:
     return run(*arguments, *options)
 
 
+def weighted(name: str, weight: float) -> list[str]:
+    Path("weights").write_text(f"{name}= {weight}\n")
+    return ["--weights", "weights"]
+
+
 def read(path: str) -> list[NbestList]:
     return list(read_nbest(path))
 
@@ -81,7 +86,7 @@ def test_its_score_is_a_feature_of_every_hypothesis_and_counts(
     make: Callable[[], LogProb], kind: str, name: str
 ) -> None:
     log_prob = make()
-    options = ["--alignment", "--feature-weight", f"{name}=0.5", "-o", "out"]
+    options = ["--alignment", *weighted(name, 0.5), "-o", "out"]
     result = succeeded(decode(kind, *options, "--nbest", "nbest", "--nbest-size", "30"))
     assert "the networks scored " in result.stderr
     decode("", "--nbest", "plain", "--nbest-size", "1000", "-o", "plain.out")
@@ -114,7 +119,7 @@ def test_the_search_finds_what_is_best_with_it(
             for place, text in enumerate(found.hypotheses)
         ]
         best[found.id] = max(scored)[1].strip().decode()
-    options = ["--feature-weight", f"{name}=2", "--stack", "0", "--beam-threshold", "0"]
+    options = [*weighted(name, 2), "--stack", "0", "--beam-threshold", "0"]
     result = decode(kind, *options)
     assert result.stdout.splitlines() == list(best.values())
     assert result.stdout != Path("plain.out").read_text()
@@ -126,7 +131,7 @@ def test_neither_buffers_nor_processes_change_a_byte(
     make: Callable[[], LogProb], kind: str, name: str, other: list[str]
 ) -> None:
     make()
-    options = ["--feature-weight", f"{name}=0.5", "-o", "out", "--alignment", "--nbest-size", "20"]
+    options = [*weighted(name, 0.5), "-o", "out", "--alignment", "--nbest-size", "20"]
     decode(kind, *options, "--nbest", "one")
     succeeded(decode(kind, *options, "--nbest", "two", *other))
     assert Path("one").read_bytes() == Path("two").read_bytes()

@@ -96,8 +96,8 @@ def test_groups_are_measured_as_corpora(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_unknown_words_are_counted_on_the_sides_that_are_there() -> None:
     shortlists = {"source": Vocabulary(["x"]), "reference": Vocabulary(["a", "b"])}
-    titles = [each.title for each in compare([TEXTS]).by_unknown_words(shortlists, "rnn")]
-    assert titles[0] == "unknown words in the reference, to rnn"
+    titles = [each.title for each in compare([TEXTS]).by_unknown_words(shortlists)]
+    assert titles[0] == "unknown words in the reference"
     assert len(titles) == 2
 
 

@@ -11,7 +11,7 @@ import pytest
 from moses_integration import phrase_table
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io import resumable
-from phrasescore.io.compression import compression_of
+from phrasescore.io.compression import is_gzip
 from phrasescore.io.resumable import ResumableOutput
 from phrasescore.io.text import read_blocks
 
@@ -65,7 +65,7 @@ def kill_in(out: Path, num_chunks: int, monkeypatch: pytest.MonkeyPatch) -> None
                 raise Killed
 
 
-@pytest.mark.parametrize("name", ["out", "out.gz", "out.bz2", "out.xz"])
+@pytest.mark.parametrize("name", ["out", "out.gz"])
 @pytest.mark.parametrize("num_chunks", [0, 1, 2])
 def test_a_killed_run_goes_on_to_the_same_bytes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, num_chunks: int
@@ -78,7 +78,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(os.listdir(tmp_path)) == sorted([name, whole.name])
     assert b"".join(read_blocks(str(out))) == b"".join(PIECES).upper()
-    assert (compression_of(out.read_bytes()) is None) == (name == "out")
+    assert is_gzip(out.read_bytes()) == (name == "out.gz")
 
 
 def test_a_run_killed_before_its_first_chunk_starts_anew_without_asking(

@@ -42,10 +42,6 @@ def written(path: Path, content: bytes) -> str:
         ("table", bytes),
         ("table.gz", gzip.compress),
         ("gzip-by-content", gzip.compress),
-        ("table.bz2", bz2.compress),
-        ("bzip2-by-content", bz2.compress),
-        ("table.xz", lzma.compress),
-        ("xz-by-content", lzma.compress),
     ],
 )
 def test_plain_and_compressed_files_read_as_the_same_bytes(
@@ -127,32 +123,28 @@ def test_all_members_of_a_gzip_file_are_read(tmp_path: Path) -> None:
     assert b"".join(read_blocks(written(tmp_path / "x.gz", content))) == MANY_LINES
 
 
-@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress])
 @pytest.mark.parametrize(
-    ("cut", "after", "problem"),
+    ("name", "content", "problem"),
     [
-        (-9, b"", "data end too early .truncated?.*"),
-        (20, b"", "data end too early"),
-        (None, b"a ||| a ||| 1\n", "corrupt (bzip2|xz)"),
+        ("table", bz2.compress(b"a\n"), "found bzip2; .*: bzcat .*table | phrasescore ... -"),
+        ("table", bz2.compress(b""), "found bzip2; "),
+        ("table", lzma.compress(b"a\n"), "found xz; .*: xzcat .*table | phrasescore ... -"),
+        ("table.bz2", b"a\n", "found bzip2; "),
+        ("table.xz", gzip.compress(b"a\n"), "found xz; "),
     ],
 )
-def test_damaged_bzip2_and_xz_are_data_errors(
-    tmp_path: Path, compress: Callable[[bytes], bytes], cut: int | None, after: bytes, problem: str
+def test_bzip2_and_xz_are_refused_with_the_cure(
+    tmp_path: Path, name: str, content: bytes, problem: str
 ) -> None:
-    path = written(tmp_path / "table", compress(MANY_LINES[:100_000])[:cut] + after)
-    with pytest.raises(DataError, match=rf"table.*{problem}"):
-        list(read_lines(path))
+    path = written(tmp_path / name, content)
+    problem = problem.replace("| phrasescore ... -", re.escape("| phrasescore ... -"))
+    with pytest.raises(DataError, match=f"{name}: expected plain text or gzip, {problem}"):
+        open_input(path)
 
 
-def test_xz_may_be_filled_up_with_zeros(tmp_path: Path) -> None:
-    content = lzma.compress(b"a\n") + bytes(4) + lzma.compress(b"b\n") + bytes(8)
-    assert list(read_lines(written(tmp_path / "table.xz", content))) == [b"a", b"b"]
-
-
-@pytest.mark.parametrize("name", ["x.bz2", "x.xz", "x.gz"])
-def test_a_file_is_what_its_name_says(tmp_path: Path, name: str) -> None:
-    with pytest.raises(DataError, match="data, as the name says, found 'a'"):
-        open_input(written(tmp_path / name, b"a"))
+def test_a_file_is_what_its_name_says(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="expected gzip data, as the name says, found 'a'"):
+        open_input(written(tmp_path / "x.gz", b"a"))
 
 
 @pytest.mark.parametrize("cut", [3, 12, 5_000, -4, -8, -9])

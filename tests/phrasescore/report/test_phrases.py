@@ -18,7 +18,6 @@ from phrasescore.report.phrases import (
     TablePair,
     choose_from_table,
     preference_section,
-    sample_section,
     score_section,
 )
 from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
@@ -76,7 +75,7 @@ def chosen(frequent: list[SourcePhrase], rare: list[SourcePhrase]) -> TableChoic
 
 def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> None:
     models = {"rnn": NETWORK}
-    section = preference_section(chosen([PHRASE], []), models, column=0)
+    section = preference_section(chosen([PHRASE], []), models, column=0, drawn={})
     found = table_of(section, "preferences-frequent")
     assert found.columns == (
         *("source phrase", "times extracted", "targets", "the table prefers", "rnn prefers"),
@@ -84,13 +83,13 @@ def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> Non
     by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
     assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
     assert set(blocks_of(section)) == {"preferences-frequent"}
-    assert preference_section(chosen([], []), {}, column=0).blocks == ()
+    assert preference_section(chosen([], []), {}, column=0, drawn={}).blocks == ()
 
 
 def test_several_networks_have_columns_of_their_own() -> None:
     unlikely = {each: -10.0 - value for each, value in NETWORK.items()}
     models = {"one": NETWORK, "two": unlikely}
-    found = table_of(preference_section(chosen([], [PHRASE]), models, 0), "preferences-rare")
+    found = table_of(preference_section(chosen([], [PHRASE]), models, 0, {}), "preferences-rare")
     assert found.columns[4:] == ("one prefers", "two prefers")
     # exp(-10) / 0.01 is 0.0045, exp(-10) / 0.02 half of that, exp(-10) / 0.125 0.0004.
     assert found.rows[0][5] == "c (0.005)\ne (0.002)\nd (< 0.001)"
@@ -102,10 +101,10 @@ def counted(text: str, times: int, log_prob: float) -> CountedSample:
 
 def test_samples_are_the_five_best_with_their_counts() -> None:
     drawn = [counted(name, 10 - at, -1.0 - at) for at, name in enumerate("bxacyz")]
-    section = sample_section(chosen([PHRASE], []), {"m": [drawn]})
-    found = table_of(section, "samples-frequent")
-    assert found.columns == ("source phrase", "m draws")
-    ((source, lines),) = found.rows
+    section = preference_section(chosen([PHRASE], []), {}, 0, {"m": [drawn]})
+    found = table_of(section, "preferences-frequent")
+    assert found.columns[-1] == "m draws"
+    ((source, *_, lines),) = found.rows
     assert source == "la maison est bleue"
     assert str(lines).split("\n") == [
         "b (× 10, -1.00)",
@@ -117,12 +116,12 @@ def test_samples_are_the_five_best_with_their_counts() -> None:
 
 
 def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
-    other = SourcePhrase(("x",), [])
+    other = SourcePhrase(("x",), [pair("x", "y", 1.0, 1.0)])
     models = {name: [[counted("a", 1, -1)], [counted("q", 2, -2)]] for name in "mn"}
-    found = table_of(sample_section(chosen([PHRASE], [other]), models), "samples-rare")
-    assert found.columns == ("source phrase", "m draws", "n draws")
-    assert found.rows == (("x", "q (× 2, -2.00, new)", "q (× 2, -2.00, new)"),)
-    assert sample_section(chosen([], []), {}).blocks == ()
+    section = preference_section(chosen([PHRASE], [other]), {}, 0, models)
+    found = table_of(section, "preferences-rare")
+    assert found.columns[-2:] == ("m draws", "n draws")
+    assert [row[-2:] for row in found.rows] == [("q (× 2, -2.00, new)", "q (× 2, -2.00, new)")]
 
 
 def line(source: str, target: str, times: float = 1.0) -> TablePair:

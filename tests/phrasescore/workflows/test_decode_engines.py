@@ -53,7 +53,7 @@ def decode(
 ) -> DecodeSummary:
     return phrasescore.decode(
         *("source", "moses.ini", f"{name}.out"),
-        feature_weights={"CSLM0": 0.5},
+        weights={"CSLM0": 0.5},
         nbest=NbestRequest(f"{name}.nbest", 4, alignment=True),
         search=SearchSettings(features=("cslm",), models=("model",), device="cpu"),
         engine=engine,

@@ -30,7 +30,7 @@ def test_the_summary_has_counts_and_notes(
     seen: list[Progress] = []
     source, output = Path(lists.source), tmp_path / "out"
     done = phrasescore.rescore(lists.path, source, columns, output, progress=seen.append)
-    assert (done.features, done.hypotheses, done.lists) == (
+    assert (done.features, done.pairs, done.lists) == (
         ("EncoderDecoder0", "TargetLength0"),
         180,
         6,

@@ -12,8 +12,7 @@ import phrasescore
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.table import measure, steps_toml, to_text, to_toml
-from phrasescore.workflows.report.experiment_folder import StepRecord
+from phrasescore.workflows.experiment.table import StepRecord, measure, steps_toml, to_text, to_toml
 from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (

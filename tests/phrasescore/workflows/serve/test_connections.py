@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import uvicorn
 
-from phrasescore.workflows.serve import connections as module
-from phrasescore.workflows.serve.connections import limited_connections
+from phrasescore.workflows import serve as module
+from phrasescore.workflows.serve import limited_connections
 
 pytestmark = pytest.mark.timeout(60)  # what is not ended would be waited for
 
