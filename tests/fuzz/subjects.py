@@ -303,7 +303,7 @@ _BUILDING = {
     ),
     "show": Subject("show joint --format json", "joint", writes=""),
     "report": Subject(
-        "report --experiment made.experiment --only results --only tuning --only steps -o out",
+        "report --experiment made.experiment --only results --only tuning -o out",
         "made.experiment",
         writes="out/",
     ),
