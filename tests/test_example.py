@@ -143,48 +143,6 @@ def test_the_alignment_has_the_error_rate_of_the_docs(made: Path) -> None:
     assert f"{100 * rate:.1f}" == first
 
 
-def test_phrase_table_is_well_formed_and_sorted() -> None:
-    lines = read_lines("phrase-table.gz")
-    assert lines == sorted(lines, key=str.encode)
-    assert len(lines) > 50_000
-    for line in lines:
-        source, target, scores, links, counts, *rest = line.split(" ||| ")
-        assert rest == ["|||"]
-        values = [float(score) for score in scores.split(" ")]
-        assert len(values) == 4
-        assert all(0 < value <= 1 for value in values), line
-        n_target, n_source, joint = map(int, counts.split(" "))
-        # Moses' order: p(source | target), lexical, p(target | source), lexical; 6 digits.
-        assert abs(values[0] * n_target / joint - 1) < 1e-5
-        assert abs(values[2] * n_source / joint - 1) < 1e-5
-        sizes = len(source.split(" ")), len(target.split(" "))
-        assert max(sizes) <= 7
-        for link in links.split(" "):
-            left, right = map(int, link.split("-"))
-            assert left < sizes[0]
-            assert right < sizes[1]
-
-
-def test_reordering_table_has_the_same_pairs_and_its_thirds_sum_to_one() -> None:
-    pairs = [line.split(" ||| ")[:2] for line in read_lines("phrase-table.gz")]
-    lines = read_lines("reordering-table.wbe-msd-bidirectional-fe.gz")
-    assert sorted(pairs) == sorted(line.split(" ||| ")[:2] for line in lines)
-    for line in lines:
-        values = [float(value) for value in line.split(" ||| ")[2].split(" ")]
-        assert len(values) == 6
-        assert abs(sum(values[:3]) - 1) < 1e-4 > abs(sum(values[3:]) - 1)
-
-
-def test_language_model_is_a_4_gram_arpa_that_knows_every_french_word() -> None:
-    text = read_text(FOLDER / "lm.fr.arpa.gz")
-    assert text.startswith("\\data\\\nngram 1=")
-    assert "\\4-grams:\n" in text
-    assert "\\5-grams:\n" not in text
-    section = text.split("\\1-grams:\n")[1].split("\n\n")[0]
-    known = {line.split("\t")[1] for line in section.split("\n")}
-    assert known >= {word for line in part("train", "fr") for word in line.split(" ")}
-
-
 def test_corpus_and_model_are_small_and_each_list_has_at_most_half_a_megabyte() -> None:
     sizes = {path.name: path.stat().st_size for path in FOLDER.iterdir() if path.is_file()}
     for name in ("dev", "test"):

@@ -59,28 +59,6 @@ def test_scores_are_those_of_the_reference(
     assert plain.score(PAIRS, batch_size) == pytest.approx(expected, abs=1e-10)
 
 
-def test_gradient_is_the_slope_of_the_reference(
-    network: EncoderDecoder, parameters: dict[str, Array]
-) -> None:
-    # A central difference along a random direction; its error is of the order of step² = 1e-10.
-    plain_encoder_decoder(network).log_probs(PAIRS).sum().backward()
-    rng, step = np.random.default_rng(4), 1e-5
-    direction = {name: rng.normal(size=each.shape) for name, each in parameters.items()}
-    ends = [
-        sum(
-            log_prob({name: parameters[name] + sign * direction[name] for name in direction}, *pair)
-            for pair in PAIRS
-        )
-        for sign in (step, -step)
-    ]
-    slope = sum(
-        float((each.grad * torch.from_numpy(direction[name])).sum())
-        for name, each in network.named_parameters()
-        if each.grad is not None
-    )
-    assert slope == pytest.approx((ends[0] - ends[1]) / (2 * step), rel=1e-6)
-
-
 def test_a_step_follows_the_mean_of_the_batch_with_a_clipped_gradient(
     network: EncoderDecoder,
 ) -> None:

@@ -66,21 +66,6 @@ def damaged(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]
     return references, systems
 
 
-@pytest.fixture(scope="module")
-def real(shared_data: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Path]]:
-    """The real test set: Moses' best translations, and those that its language model likes."""
-    folder = tmp_path_factory.mktemp("real")
-    systems = [folder / "best", folder / "average"]
-    weights = str(shared_data / "moses.tuned.ini")
-    for system, options in zip(
-        systems, (["--weights", weights], ["--average", "LM0"]), strict=True
-    ):
-        nbest = shared_data / "test_2016_flickr.1000best.gz"
-        arguments = ["-q", "rerank", str(nbest), *options, "-o", str(system)]
-        assert run(*arguments).exit_code == 0
-    return shared_data / "test_2016_flickr.fr", systems
-
-
 @pytest.mark.parametrize("tokenize", ["none", "13a", "intl", "char"])
 def test_sacrebleu_prints_the_same_lines(damaged: tuple[Path, list[Path]], tokenize: str) -> None:
     references, systems = damaged
@@ -97,11 +82,7 @@ def test_sacrebleu_prints_the_same_lines(damaged: tuple[Path, list[Path]], token
 def test_p_values_are_those_of_sacrebleu(
     damaged: tuple[Path, list[Path]], test: str, option: str
 ) -> None:
-    check_p_values(damaged, test, option)
-
-
-def check_p_values(material: tuple[Path, list[Path]], test: str, option: str) -> None:
-    references, systems = material
+    references, systems = damaged
     metrics = ["--metric=bleu", "--metric=chrf"]
     options = ["--paired", test, "--format", "json"]
     ours = json.loads(evaluate(systems, references, *metrics, *options))["paired"]["metrics"]
@@ -123,30 +104,6 @@ def test_multi_bleu_prints_the_same_line(damaged: tuple[Path, list[Path]]) -> No
     for system in systems:
         ours = evaluate([system], references, "--metric", "multi-bleu")
         assert ours == multi_bleu(system, references)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("test", "option"), [("bootstrap", "--paired-bs"), ("approximate", "--paired-ar")]
-)
-def test_p_values_of_real_systems_are_those_of_sacrebleu(
-    real: tuple[Path, list[Path]], test: str, option: str
-) -> None:
-    check_p_values(real, test, option)
-
-
-@pytest.mark.slow
-def test_real_systems_have_the_figures_of_both_tools(real: tuple[Path, list[Path]]) -> None:
-    references, systems = real
-    for system in systems:
-        metrics = ["--metric=bleu", "--metric=chrf", "--metric=ter"]
-        options = ["-m", "bleu", "chrf", "ter", "-w", "2", "-f", "text", "-tok", "none"]
-        theirs = sacrebleu([system], references, *options).splitlines()
-        ours = evaluate([system], references, *metrics).splitlines()
-        assert [" ".join(line.split()) for line in theirs] == ours
-    for system in systems:
-        line = evaluate([system], references, "--metric", "multi-bleu")
-        assert line == multi_bleu(system, references)
 
 
 @pytest.mark.slow

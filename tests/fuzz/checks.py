@@ -4,7 +4,7 @@ import gzip
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.table_lines import remove_scores
@@ -90,16 +90,12 @@ def finite(copied: str | None = None) -> Check:
     return check
 
 
-def in_order(inner: str, outer: str, *, added: int = 0) -> Check:
-    """All lines of a file are in another, in its order; those of "out" may have scores more."""
-
-    def lines(path: str) -> Iterator[bytes]:
-        found = iter(lines_of(path))
-        return (remove_scores(x, added) for x in found) if added and path == "out" else found
+def in_order(inner: str, outer: str) -> Check:
+    """All lines of a file are in another, in its order."""
 
     def check() -> str | None:
-        rest = lines(outer)
-        lost = next((line for line in lines(inner) if line not in rest), None)
+        rest = iter(lines_of(outer))
+        lost = next((line for line in lines_of(inner) if line not in rest), None)
         return None if lost is None else f"{lost!r} of {inner} is not in {outer}, or elsewhere"
 
     return check

@@ -75,7 +75,7 @@ _DECODE = "decode source --config moses.ini --workers 1 --engine here --stack 5"
 _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
-    "lm.arpa --general-target general.arpa --lines 2 --processes 1 --target-output out.target "
+    "lm.arpa --general-target general.arpa --lines 2 --target-output out.target "
     "--differences out.scores"
 )
 _EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --confidence"
@@ -303,7 +303,7 @@ _BUILDING = {
     ),
     "show": Subject("show joint --format json", "joint", writes=""),
     "report": Subject(
-        "report --experiment made.experiment --only results --only tuning --only steps -o out",
+        "report --experiment made.experiment --only results --only tuning -o out",
         "made.experiment",
         writes="out/",
     ),

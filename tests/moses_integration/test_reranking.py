@@ -184,23 +184,6 @@ def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem:
     assert refusal(lambda: EvenAverage([name])(nbest)) == f"{nbest.path}:1: {problem}"
 
 
-@pytest.mark.parametrize(
-    ("bad", "problem"),
-    [
-        ("A= 1.2.3 ||| 1", "expected a number, found '1.2.3'"),
-        ("A= 1e999 ||| 1", "expected a number, found '1e999'"),
-        ("A= 1 A= 2 ||| 1", "the feature A appears twice"),
-    ],
-)
-def test_a_number_that_is_none_is_refused_with_its_line(
-    tmp_path: Path, bad: str, problem: str
-) -> None:
-    path = tmp_path / "nbest"
-    path.write_text(f"0 ||| a ||| A= 1.23 ||| 1\n0 ||| a ||| {bad}\n")
-    message = refusal(lambda: [feature_matrix(found) for found in read_nbest(str(path))])
-    assert message == f"{path}:2: {problem}"
-
-
 @pytest.mark.parametrize("bad", ["1.2.3", "-", "1e999"])
 def test_a_total_that_is_no_number_is_refused_with_its_line(tmp_path: Path, bad: str) -> None:
     path = tmp_path / "nbest"

@@ -200,11 +200,3 @@ def test_the_same_tables_serve_other_weights() -> None:
     assert [words for *_, words in listed(table, table.sentence(["la"]))] == ["a", "her"]
     again = OptionTable(configuration, model, tables)
     assert listed(again, again.sentence(["la"])) == listed(first, first.sentence(["la"]))
-
-
-def test_a_sentence_of_300_words_has_options() -> None:
-    words = ["la", "maison", "bleue"] * 100
-    options = read_table(" ".join(words)).sentence(words)
-    assert options.future.shape == (300, 301)
-    one = read_table("la maison bleue").sentence(words[:3])
-    assert options.future[0, 300] == pytest.approx(100 * one.future[0, 3])

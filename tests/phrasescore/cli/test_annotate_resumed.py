@@ -134,32 +134,6 @@ def test_a_stopped_run_resumes_to_the_same_bytes(
     assert {path.name for path in tmp_path.iterdir()} == {"model", "long", name}
 
 
-def test_a_resumed_run_must_have_the_same_table_and_columns(
-    tmp_path: Path, model: RandomModel, long_table: Path, whole: bytes
-) -> None:
-    out = tmp_path / "out"
-    other = make_model(tmp_path / "other", seed=8)
-    process = start("-", "--model", model.path, "-o", out)
-    stop_in_the_middle(process, out, long_table, signal.SIGKILL)
-    part = Path(f"{out}.part").read_bytes()
-    result = run(long_table, "--model", other.path, "-o", out, "--resume")
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
-    assert "another value for feature 1 (EncoderDecoder0 " in result.stderr
-    assert Path(f"{out}.part").read_bytes() == part
-    changed = tmp_path / "changed"
-    changed.write_bytes(long_table.read_bytes().replace(b"0.5 1 ", b"0.5 2 ", 1))
-    result = run(changed, "--model", model.path, "-o", out, "--resume")
-    assert (result.exit_code, result.stderr.count("\n")) == (1, 2)
-    assert f"{changed}: its first" in result.stderr
-    assert "out.part still holds the first" in result.stderr
-    assert "the same command" not in result.stderr
-    # What was done for the right table is still there.
-    good = json.loads(Path(f"{out}.part.json").read_text())["bytes"]
-    assert Path(f"{out}.part").read_bytes()[:good] == part[:good]
-    assert run(long_table, "--model", model.path, "-o", out, "--resume").exit_code == 0
-    assert out.read_bytes() == whole
-
-
 def test_a_full_disk_keeps_the_old_output_and_says_how_to_go_on(
     tmp_path: Path, model: RandomModel, long_table: Path, whole: bytes
 ) -> None:

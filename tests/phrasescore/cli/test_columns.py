@@ -7,11 +7,7 @@ import pytest
 from click.testing import Result
 
 from moses_integration.nbest_lines import parse_features
-from phrasescore.features import lexicon
-from phrasescore.features.feature import BLOCK_SIZE, BlockScores
-from phrasescore.features.lexicon import LexicalScore
 from phrasescore.features.named import NamedFeature
-from phrasescore.records import PhraseBlock
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
@@ -190,37 +186,6 @@ def test_a_table_s_unknown_words_are_of_one_model_and_side() -> None:
     scores = [line.split(" ||| ")[2].split(" ")[-2:] for line in result.stdout.split("\n")[:-1]]
     counts = [[round(math.log(float(score))) for score in line] for line in scores]
     assert counts == [[0, 2], [2, 2]]
-
-
-def test_a_run_is_gone_on_with_to_the_same_bytes_and_with_the_same_lexicon_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 4)
-    monkeypatch.setitem(BLOCK_SIZE, "cpu", 4)
-    monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
-    Path("table").write_text(TABLE * 20)
-    columns = ["--lexicon", "lex.f2e", "--feature", "number_mismatch", "--threads", "1"]
-    options = [*columns, "-o", "out"]
-    score = LexicalScore.score
-    calls = iter(range(8))
-
-    def interrupted(feature: LexicalScore, block: PhraseBlock) -> BlockScores:
-        if len(block.places) and next(calls, None) is None:
-            raise KeyboardInterrupt
-        return score(feature, block)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LexicalScore, "score", interrupted)
-        assert annotate(*options).exit_code == 130
-    Path("lex.f2e").write_text(LEX_F2E.replace("0.5", "0.4"))
-    check_refusal(
-        annotate(*options, "--resume"),
-        "was started with another value for feature 1 (Lexicon0 lexicon ",
-    )
-    Path("lex.f2e").write_text(LEX_F2E)
-    result = succeeded(annotate(*options, "--resume"))
-    assert "continuing after line " in result.stderr
-    assert Path("out").read_text() == annotate(*columns).stdout
 
 
 @pytest.mark.parametrize(

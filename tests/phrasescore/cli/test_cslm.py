@@ -75,29 +75,13 @@ def test_one_text_becomes_a_model_that_show_tells_of(text: Path, tmp_path: Path)
     assert "25 for training (0 duplicates, 0 too long)" in shown
 
 
-def test_a_stopped_run_goes_on_to_the_same_weights(text: Path, tmp_path: Path) -> None:
-    constant = ["--set=training.schedule=constant", *TINY]
-    train = ["train", "cslm", text, "-o"]
-    assert run(*train, tmp_path / "whole", "--updates", 20, *constant).exit_code == 0
-    parts = [*train, tmp_path / "parts", "--keep-work", *constant]
-    assert run(*parts, "--updates", 9).exit_code == 0
-    (tmp_path / "parts").rename(tmp_path / "old")
-    result = succeeded(run(*parts, "--updates", 20, "--resume"))
-    assert "continuing after update 9" in result.stderr
-    weights = [(tmp_path / name / "model.safetensors").read_bytes() for name in ("whole", "parts")]
-    assert weights[0] == weights[1]
-    text.write_text("another text\n")
-    (tmp_path / "parts").rename(tmp_path / "older")
-    result = run(*parts, "--updates", 30, "--resume")
-    assert "not the text that the run in" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (["train.fr", "other"], "cslm is trained on one text, got 2 files"),
         (["train.fr", "--reverse"], "reads no source"),
         (["train.fr", "--source-corpus", "train.fr"], "reads no source"),
+        (["train.fr", "--right-to-left"], "--right-to-left: cslm predicts from left to right"),
     ],
 )
 def test_a_language_model_has_no_source(

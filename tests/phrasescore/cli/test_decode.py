@@ -135,14 +135,6 @@ def test_weights_of_a_file_go_before_those_of_the_model(folder: Path) -> None:
     assert total == pytest.approx(14 + 2 * 0.25, 1e-6)  # two phrases: a higher penalty
 
 
-def test_processes_change_nothing_but_speed(folder: Path) -> None:
-    (folder / "source").write_text("la maison\n\nmaison xyz la bleue maison\n" * 15)
-    decode("--nbest", "one", "--nbest-size", "4", "-o", "one.out")
-    succeeded(decode("--nbest", "two", "--nbest-size", "4", "-o", "two.out", processes=2))
-    assert (folder / "one").read_bytes() == (folder / "two").read_bytes()
-    assert (folder / "one.out").read_bytes() == (folder / "two.out").read_bytes()
-
-
 @pytest.mark.parametrize("limit", [["--stack", "1"], ["--stack-size", "1"]])
 def test_limits_of_the_command_line_go_before_those_of_the_model(
     folder: Path, limit: list[str]

@@ -43,6 +43,7 @@ def test_without_a_moses_ini_the_file_may_go_to_stdout(tmp_path: Path) -> None:
     ("options", "code", "problem"),
     [
         (["-o", "x.gz"], 2, "--output: NPLM cannot read gzip: expected a name without .gz"),
+        (["--moses-ini", "a", "--moses-ini-out", "b"], 2, "--moses-ini requires an --output"),
         (["--moses-ini", "model"], 2, "--moses-ini and --moses-ini-out must be given together"),
         (["-o", "x", "--moses-ini", "no", "--moses-ini-out", "new"], 1, "no: cannot open: No such"),
     ],

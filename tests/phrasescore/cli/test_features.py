@@ -5,18 +5,12 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
-from phrasescore import tune_with_decoder
-from phrasescore.errors import PhrasescoreError
 from phrasescore.features.named import NamedFeature
-from phrasescore.records import PhrasePair, Weights
-from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import RoundTuning
 from phrasescore.version import __version__
 from tests.command_line import run, succeeded
 from tests.plugin_site import BROKEN, GOOD, REPOSITORY, install
@@ -216,58 +210,3 @@ def test_the_current_folder_and_a_model_s_are_not_searched(tmp_path: Path) -> No
     assert "outside-feature" in done.stdout
     assert "broken-package" not in done.stdout
     assert not (folder / "imported").exists()
-
-
-def test_a_run_is_resumed_with_the_version_of_a_package_that_it_began_with(
-    site: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("phrasescore.workflows.rescore.CHUNK_LISTS", 1)
-    monkeypatch.setattr("phrasescore.io.resumable.WAITING", 1)  # one list on its way to the disk
-    Path("nbest").write_text(f"{NBEST}2 ||| fin ||| LM0= -1 ||| -1\n")
-    Path("source").write_text(f"{SOURCE}end\n")
-    options = ("--feature", "copied_words", "-o", "out")
-    assert rescore(*options[:2], "-o", "whole").exit_code == 0
-
-    def stop(_: object, pairs: Iterable[PhrasePair]) -> Iterator[float]:
-        for pair in pairs:
-            if "fin" in pair.target:  # in the third list
-                raise KeyboardInterrupt
-            yield 1.0
-
-    with monkeypatch.context() as changed:
-        changed.setattr("outside_feature.CopiedWords.values", stop)
-        assert rescore(*options).exit_code == 130
-    install(GOOD, site, version="1.0.1")
-    refused = error_of(rescore(*options, "--resume"))
-    assert "CopiedWords0 copied_words outside-feature 1.0.0" in refused
-    assert "CopiedWords0 copied_words outside-feature 1.0.1" in refused
-    install(GOOD, site)
-    result = succeeded(rescore(*options, "--resume"))
-    assert "continuing after line 2" in result.stderr
-    assert Path("out").read_bytes() == Path("whole").read_bytes()
-
-
-def test_tuning_in_rounds_is_resumed_with_the_same_versions_too(site: Path) -> None:
-    calls: list[str] = []
-
-    def decode(source: str, weights: Weights, size: int, nbest: str) -> None:
-        assert (source, size) == ("source", 2)
-        assert weights
-        calls.append(nbest)
-        Path(nbest).write_text(NBEST)
-
-    def tune() -> None:
-        tune_with_decoder(
-            *(decode, "source", ["reference"], {"LM0": (1.0,)}, "work"),
-            columns=[NamedFeature("copied_words")],
-            settings=RoundTuning(nbest_size=2, iterations=1),
-            compute=Compute(threads=1),
-            resume=bool(calls),
-        )
-
-    tune()
-    tune()  # there is nothing left to do
-    assert len(calls) == 1
-    install(GOOD, site, version="1.0.1")
-    with pytest.raises(PhrasescoreError, match=r"outside-feature 1\.0\.0.*outside-feature 1\.0\.1"):
-        tune()

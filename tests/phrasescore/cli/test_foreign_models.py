@@ -54,15 +54,6 @@ def test_columns_hold_the_reference_s_values_and_every_other_byte_stays(
     assert lines == Path(lists.path).read_bytes().splitlines()
 
 
-def test_a_run_from_the_cache_writes_the_same_bytes(
-    tmp_path: Path, lists: Lists, tiny: TinyTranslator
-) -> None:
-    options = [*french(tiny), "--cache", tmp_path / "cache"]
-    for name in ("one", "two"):
-        assert rescore(lists, *options, "-o", tmp_path / name).exit_code == 0
-    assert (tmp_path / "two").read_bytes() == (tmp_path / "one").read_bytes()
-
-
 def test_score_prints_what_lists_would_hold(
     tmp_path: Path, lists: Lists, tiny: TinyTranslator
 ) -> None:

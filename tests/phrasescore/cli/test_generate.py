@@ -14,7 +14,7 @@ from phrasescore.generation.generator import Generated, Generator
 from phrasescore.generation.sampling import SampleSettings, count_samples, sample_targets
 from phrasescore.models.checkpoint import load_checkpoint, save_checkpoint
 from tests.command_line import check_refusal, succeeded
-from tests.doubles import RandomCslm, RandomModel
+from tests.doubles import RandomModel
 from tests.random_networks import RandomNetwork
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -115,23 +115,6 @@ def test_an_nbest_list_is_as_moses_has_it(
     assert result.stdout == "".join(f"{line}\n" for line in firsts)
 
 
-def test_rescoring_an_nbest_list_gives_the_scores_that_are_in_it(
-    model: Path, text: Path, tmp_path: Path
-) -> None:
-    nbest, rescored = tmp_path / "nbest", tmp_path / "rescored"
-    other = make_rnnsearch(tmp_path / "other")
-    succeeded(run(model, text, "--ensemble", other, "--nbest", nbest, "--nbest-size", 4))
-    lists = b"".join(line for line in nbest.read_bytes().splitlines(True) if line[:1] != b"1")
-    nbest.write_bytes(lists)
-    options = ["--model", str(model), "--model", str(other), "--ensemble", "--threads", "1"]
-    options += ["--replace"]
-    arguments = [str(nbest), "--source", str(text), *options, "-o", str(rescored)]
-    succeeded(CliRunner().invoke(main, ["rescore", *arguments, "--allow-missing"]))
-    for line in rescored.read_text().splitlines():
-        features = line.split(" ||| ")[2].split(" ")
-        assert features[features.index("Ensemble0=") + 1] == features[-1]
-
-
 def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path: Path) -> None:
     model = make_rnnsearch(tmp_path / "model", max_length=3, seed=3)
     long = "u v w u v w"
@@ -230,23 +213,6 @@ def test_all_samples_are_counted_and_a_seed_gives_them_again(model: Path) -> Non
 # What is refused
 
 
-def test_a_language_model_has_nothing_to_generate_from(tmp_path: Path) -> None:
-    RandomCslm("ab", path=tmp_path / "cslm")
-    result = run(tmp_path / "cslm", stdin="u\n")
-    assert result.exit_code == 1
-    assert "kind cslm reads no source" in result.stderr
-    assert "expected one of the kinds encoder-decoder, grconv, lstm, rnnsearch" in result.stderr
-    assert result.stdout == ""
-
-
-def test_an_ensemble_of_two_directions_is_refused(model: Path, tmp_path: Path) -> None:
-    other = RandomModel(tmp_path / "other", "uvw", "abcd", reverse=True).path
-    check_refusal(
-        run(model, "--ensemble", other, stdin="u\n"),
-        "models in an ensemble must have the same direction",
-    )
-
-
 def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path: Path) -> None:
     other = RandomModel(tmp_path / "other", "uvw", "abc").path
     result = succeeded(run(model, "--ensemble", other, stdin="u\n"))
@@ -264,10 +230,6 @@ def test_an_ensemble_of_different_shortlists_is_warned_of(model: Path, tmp_path:
 )
 def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -> None:
     check_refusal(run(model, stdin=text), problem)
-
-
-def test_copying_without_attention_is_refused(model: Path) -> None:
-    check_refusal(run(model, "--copy-unknown", stdin="u\n"), "needs an rnnsearch model")
 
 
 @pytest.mark.parametrize(

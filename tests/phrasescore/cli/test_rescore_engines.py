@@ -3,8 +3,6 @@
 import gzip
 import importlib.util
 import json
-import os
-import signal
 import time
 from pathlib import Path
 from pkgutil import resolve_name
@@ -13,11 +11,8 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features.feature import BlockScores
 from phrasescore.features.model import Network
-from phrasescore.features.networks import SentenceScore
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
-from phrasescore.records import PhraseBlock
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.forked import Forked, run_command
@@ -99,25 +94,6 @@ def test_every_engine_writes_the_same_bytes_with_and_without_a_cache(
     assert "; 0 scored in 0 decoder steps" in again.stderr
 
 
-def test_a_worker_that_is_killed_costs_no_byte(
-    tmp_path: Path, lists: Lists, options: list[str], whole: bytes, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    score = SentenceScore.score
-    died = tmp_path / "died"
-
-    def die_once(networks: SentenceScore, block: PhraseBlock) -> BlockScores:
-        sources = {pair.source for pair in block.pairs()}
-        if tuple(lists.sources[5]) in sources and not died.exists():
-            died.touch()
-            os.kill(os.getpid(), signal.SIGKILL)
-        return score(networks, block)
-
-    monkeypatch.setattr(SentenceScore, "score", die_once)
-    _, found = rescored(lists, tmp_path / "out", *options, "--engine", "processes")
-    assert died.exists()
-    assert found == whole
-
-
 def stop_in_the_middle(lists: Lists, out: Path, *options: str) -> None:
     """Kill a run that has eleven of the lists and waits for more, when four or more are written."""
     arguments = ["-", "--source", lists.source, *options, "-o", str(out)]
@@ -186,7 +162,9 @@ def test_a_resumed_run_must_have_the_same_columns_and_input(
     for path, text in ((lists.path, " ||| LM0= -3 "), (lists.source, source.split("\n")[0])):
         old = Path(path).read_text()
         Path(path).write_text(old.replace(text, text.replace("3", "4") if "3" in text else "x", 1))
-        check_refusal(rescore(lists, *options, "-o", out, "--resume"), f"{lists.path}: its first ")
+        refused = rescore(lists, *options, "-o", out, "--resume")
+        check_refusal(refused, f"{lists.path}: its first ")
+        assert "out.part still holds the first" in refused.stderr
         Path(path).write_text(old)
     # What was done for the right lists is still there.
     good = json.loads(Path(f"{out}.part.json").read_text())["bytes"]

@@ -103,20 +103,6 @@ def test_engines_a_cache_gzip_and_streams_give_the_same_lines() -> None:
     assert run("score", "source.gz", "-", *columns, stdin=text).stdout_bytes == whole
 
 
-@pytest.mark.usefixtures("model", "reverse")
-def test_word_scores_add_up_to_the_values(pairs: list[tuple[list[str], list[str]]]) -> None:
-    columns = ["--model", "model", "--model", "back"]
-    found = rows(run("score", "source", "target", *columns, "--word-scores", "words"))
-    lines = Path("words").read_text("utf-8").split("\n")[:-1]
-    for number, (pair, row, line) in enumerate(zip(pairs, found, lines, strict=True)):
-        identity, *fields = line.split(" ||| ")
-        assert identity == str(number)
-        for value, words, field in zip(row, pair[::-1], fields, strict=True):
-            items = [item.rpartition("=") for item in field.split(" ")]
-            assert [word for word, _, _ in items] == [*words, "</s>"]
-            assert sum(float(log_prob) for _, _, log_prob in items) == pytest.approx(value, 1e-5)
-
-
 @pytest.mark.parametrize(
     ("target", "message"),
     [

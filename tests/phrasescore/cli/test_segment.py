@@ -15,7 +15,6 @@ from phrasescore.generation.segmentation import CONFIDENCES
 from phrasescore.models.checkpoint import save_checkpoint
 from tests import reference_subwords
 from tests.command_line import check_refusal, succeeded
-from tests.compositions import compositions
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 
@@ -97,29 +96,6 @@ def test_segments_and_confidences_are_those_of_the_definition(
                 assert segment["confidence"] is None
     assert translations[1] == ""
     assert found[("house",)] is None if name == "penalized" else found[("house",)] is not None
-
-
-@pytest.mark.usefixtures("forward", "reverse")
-def test_no_other_segmentation_is_worth_more() -> None:
-    options = f"{BOTH} --confidence both --beam 4"
-    # The confidence of each span: that of a text of it alone, left whole.
-    spans = sorted({s[i:j] for s in SENTENCES for i in range(len(s)) for j in range(i + 1, i + 4)})
-    spans = sorted({span[:3] for span in spans if span})
-    Path("text").write_text("".join(" ".join(span) + "\n" for span in spans), "utf-8")
-    assert run(f"{options} --segmentation none --segments spans.json -o spans").exit_code == 0
-    worth = {
-        span: -math.inf if (value := line["segments"][0]["confidence"]) is None else value
-        for span, line in zip(spans, lines("spans.json"), strict=True)
-    }
-    Path("text").write_text("".join(f"{line}\n" for line in TEXT), "utf-8")
-    succeeded(run(f"{options} --max-segment 3 --segments out.json -o out"))
-    for words, line in zip(SENTENCES, lines("out.json"), strict=True):
-        totals = []
-        for cuts in compositions(len(words), 3):
-            ends = [sum(cuts[: place + 1]) for place in range(len(cuts))]
-            totals.append(sum(worth[words[e - s : e]] for e, s in zip(ends, cuts, strict=True)))
-        total = sum(segment["confidence"] for segment in line["segments"])
-        assert total == pytest.approx(max(totals), abs=1e-9)
 
 
 @pytest.mark.usefixtures("forward", "reverse")

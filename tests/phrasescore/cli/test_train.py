@@ -1,6 +1,5 @@
 """Promises of ``phrasescore train``, as a user meets them."""
 
-import itertools
 import os
 import signal
 from pathlib import Path
@@ -211,28 +210,6 @@ def test_settings_of_a_file_are_used(table: Path, tmp_path: Path) -> None:
     assert load_checkpoint(tmp_path / "model").record.seed == 7
     train(table, "-o", tmp_path / "other", "--config", tmp_path / "my.toml", *TINY, "--seed", "8")
     assert load_checkpoint(tmp_path / "other").record.seed == 8
-
-
-@pytest.mark.slow
-def test_a_small_network_learns_to_copy(tmp_path: Path) -> None:
-    # Every sequence of 1 to 3 of 8 words, to be copied word for word: a guess that knows nothing
-    # has a perplexity of about 9 (8 words and the end).
-    words = [f"w{i}" for i in range(8)]
-    phrases = [" ".join(p) for n in (1, 2, 3) for p in itertools.product(words, repeat=n)]
-    lines = [f"{phrase} ||| {phrase} ||| 1\n" for phrase in phrases]
-    (tmp_path / "table").write_text("".join(lines))
-    succeeded(
-        train(
-            *(tmp_path / "table", "-o", tmp_path / "model", "--epochs", "150", "--threads", "1"),
-            *("--set=model.hidden_size=48", "--set=model.embedding_size=24"),
-            *("--set=model.maxout_size=32", "--set=model.output_rank=24"),
-            *("--set=training.batch_size=32", "--set=training.learning_rate=0.005"),
-            *("--set=training.validation_share=0.1", "--set=training.validation_updates=100"),
-        )
-    )
-    curve = load_checkpoint(tmp_path / "model").record.curve
-    best = min(point.validation_perplexity or 99.0 for point in curve)
-    assert best < 1.3
 
 
 def test_the_help_names_every_kind_of_network() -> None:

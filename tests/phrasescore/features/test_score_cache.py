@@ -16,7 +16,7 @@ import pytest
 from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.features.score_cache import _ENVIRONMENT, DEFAULT_LIMIT, ScoreCache, score_keys
+from phrasescore.features.score_cache import _ENVIRONMENT, ScoreCache, score_keys
 from phrasescore.records import PhraseBlock
 from tests.forked import Forked
 
@@ -59,11 +59,6 @@ def test_an_older_value_stays(tmp_path: Path) -> None:
         cache.store(keys(2), [-1.0, -2.0])
         cache.store(keys(3), [-5.0, -6.0, -7.0])
         assert cache.lookup(keys(3)) == [-1.0, -2.0, -7.0]
-
-
-def test_values_and_keys_have_to_be_as_many(tmp_path: Path) -> None:
-    with ScoreCache(str(tmp_path / "cache")) as cache, pytest.raises(ValueError, match="zip"):
-        cache.store(keys(2), [-1.0])
 
 
 def test_what_is_on_disk_is_no_pickle_and_sqlitedict_reads_it(tmp_path: Path) -> None:
@@ -141,10 +136,6 @@ def test_the_file_does_not_grow_for_ever(tmp_path: Path) -> None:
         sizes.append(path.stat().st_size)
     assert sizes[5] < 2 * sizes[0]
     assert sizes[5] <= 1.2 * sizes[3]
-
-
-def test_the_default_limit_is_documented() -> None:
-    assert DEFAULT_LIMIT == 10_000_000
 
 
 # Several processes

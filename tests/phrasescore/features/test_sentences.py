@@ -266,15 +266,6 @@ def test_only_what_is_new_is_scored(tmp_path: Path) -> None:
             assert other.work.cached == 0
 
 
-def test_with_a_full_cache_no_network_is_run_at_all(tmp_path: Path) -> None:
-    lists = [hypothesis_list("x", "a", "ab")]
-    with ScoreCache(str(tmp_path / "scores")) as cache:
-        list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
-        BigramDecoder.rows_made = 0
-        list(SentenceScores([checkpoint()], CPU, cache=cache).values(lists))
-        assert BigramDecoder.rows_made == 0
-
-
 def test_a_cached_score_above_0_is_damage(tmp_path: Path) -> None:
     lists = [hypothesis_list("x", "a", "ab")]
     with ScoreCache(str(tmp_path / "scores")) as cache:

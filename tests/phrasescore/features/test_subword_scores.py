@@ -16,7 +16,6 @@ from phrasescore.language_models.perplexity import measure, score_with_network
 from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
-from phrasescore.vocabulary import SubwordVocabulary
 from tests import reference_grconv, reference_lstm, reference_rnnsearch, reference_subwords
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
@@ -62,12 +61,9 @@ def references(
     target: Sequence[str],
     *,
     right_to_left: bool,
-    known: tuple[SubwordVocabulary, SubwordVocabulary] = (READ, PREDICTED),
 ) -> float:
-    read, predicted = (
-        reference_subwords.ids(vocabulary, words)
-        for vocabulary, words in zip(known, (source, target), strict=True)
-    )
+    read = reference_subwords.ids(READ, source)
+    predicted = reference_subwords.ids(PREDICTED, target)
     step = -1 if right_to_left else 1
     score = REFERENCES[network.checkpoint.config.kind]
     return score(network.parameters, read, predicted[::step])

@@ -13,13 +13,10 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import ModelError
-from phrasescore.features.foreign import CTranslate2Model, ForeignScore
-from phrasescore.features.request import ScoringRequest
+from phrasescore.features.foreign import ForeignScore
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
 from phrasescore.records import PhraseBlock, PhrasePair
-from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.scoring import PairLines, Scoring
 from tests.tiny_generator import END, POSITIONS, TinyGenerator
 
 PAIRS = [
@@ -187,15 +184,3 @@ def test_a_text_that_is_too_long_is_an_error_that_shows_it(tiny: TinyGenerator) 
     assert math.isfinite(values(tiny, [PhrasePair("", "the " * (POSITIONS - 3))])[0])
     with pytest.raises(ModelError, match="No position encodings are defined for positions >= 96"):
         values(tiny, [PhrasePair("", "the " * POSITIONS)])
-
-
-def test_every_engine_gives_the_same_bits(tiny: TinyGenerator) -> None:
-    found = []
-    for engine in (Compute(workers=1), Compute(workers=3), Compute(engine="processes", workers=2)):
-        with Scoring(ScoringRequest((CTranslate2Model(str(tiny.path)),)), engine) as scorer:
-            blocks = scorer.score_lines(
-                PairLines(n, PhraseBlock.of([p])) for n, p in enumerate(PAIRS)
-            )
-            found.append([scores.values[0, 0] for _, scores in blocks])
-    assert found[0] == found[1] == found[2]
-    assert found[0] == pytest.approx(TRANSFORMERS[None], abs=1e-4)

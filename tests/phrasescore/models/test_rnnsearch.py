@@ -10,7 +10,7 @@ import torch
 from phrasescore.kernels import precision
 from phrasescore.models.batches import PairBatch, batch_pairs
 from phrasescore.models.rnnsearch import RnnsearchNetwork
-from phrasescore.settings.config import Config, TrainingConfig
+from phrasescore.settings.config import TrainingConfig
 from phrasescore.settings.kinds import RnnsearchConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.reference_rnnsearch import alignments, random_parameters
@@ -77,13 +77,6 @@ def test_the_compiled_loops_have_the_gradients_of_plain_torch(
     assert not all(torch.equal(fused[name], plain[name]) for name in plain)  # two computations
     for name, expected in plain.items():
         torch.testing.assert_close(fused[name], expected, atol=3e-5, rtol=1e-4, msg=name)
-
-
-def test_the_presets_are_of_this_network() -> None:
-    paper, ours = Config.preset("bahdanau2014"), Config.preset("rnnsearch-small")
-    assert paper.model == RnnsearchConfig()
-    assert (paper.training.batch_size, paper.training.window_batches) == (80, 20)
-    assert isinstance(ours.model, RnnsearchConfig)
 
 
 @pytest.mark.parametrize(

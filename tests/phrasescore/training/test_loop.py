@@ -13,14 +13,13 @@ from safetensors.torch import load_file, save_file
 
 from phrasescore.errors import ConfigError, ModelError
 from phrasescore.models.batches import PairBatch
-from phrasescore.models.checkpoint import REVERSE, load_checkpoint
+from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training.draw import Draw
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.optimizers import FusedAdadelta
-from phrasescore.training.pair_store_writer import Shortlist, write_pair_store
+from phrasescore.training.pair_store_writer import write_pair_store
 from phrasescore.training.run import train_model
-from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -213,20 +212,6 @@ def test_a_run_without_an_end_is_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=problem):
         train_model(make_run(tmp_path, TINY.override(assignments)))
-
-
-def test_a_reverse_run_says_so_and_reads_the_target_side(tmp_path: Path) -> None:
-    run = dataclasses.replace(
-        make_run(tmp_path),
-        reverse=True,
-        shortlists=lambda: (Shortlist(), Shortlist("v", vocabulary=Vocabulary(["s1"]))),
-    )
-    train_model(run)
-    checkpoint = load_checkpoint(run.model)
-    assert checkpoint.record.direction == REVERSE
-    assert "t1" in checkpoint.source_vocabulary
-    assert checkpoint.target_vocabulary == Vocabulary(["s1"])
-    assert checkpoint.table_source_vocabulary == Vocabulary(["s1"])
 
 
 def test_a_right_to_left_run_learns_what_a_run_on_targets_turned_round_learns(

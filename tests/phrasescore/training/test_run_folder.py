@@ -34,15 +34,6 @@ def test_a_work_folder_with_other_things_in_it_is_refused(tmp_path: Path) -> Non
     assert (run.work / "thesis.tex").exists()
 
 
-def test_two_runs_cannot_share_a_work_folder(tmp_path: Path) -> None:
-    run = make_run(tmp_path)
-    with (
-        locked(run.work),
-        pytest.raises(PhrasescoreError, match="another run is using this folder"),
-    ):
-        train_model(run, resume=True)
-
-
 def test_a_kill_while_the_work_folder_is_removed_leaves_no_run_to_resume(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,7 +182,9 @@ def killed_as_it_read(run: PairRun) -> None:
     aside.rename(run.work)
 
 
-def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path: Path) -> None:
+def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     run = make_run(tmp_path)
     killed_as_it_read(run)
     assert RunFolder(run.work).settings() == TINY
@@ -202,7 +195,9 @@ def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(tmp_path:
     with pytest.raises(PhrasescoreError, match="no pair to train on"):
         train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
     assert RunFolder(run.work).settings() == TINY
+    caplog.clear()
     train_model(run, resume=True)
+    assert "model.work: the run was stopped before its pairs were stored" in caplog.text
     fresh = make_run(tmp_path, name="fresh")
     train_model(fresh)
     assert weights(run) == weights(fresh)

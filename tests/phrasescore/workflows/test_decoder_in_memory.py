@@ -135,11 +135,3 @@ def test_networks_and_features_of_lists_give_what_three_commands_give() -> None:
 def test_wrong_arguments_are_named(call: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=f"^{message}"):
         list(call(phrasescore.Decoder("moses.ini")))
-
-
-def test_an_explained_score_is_the_sum_of_its_features() -> None:
-    (found,) = phrasescore.Decoder("moses.ini").translate(["la xyz"], explain=True)
-    (best,) = found.hypotheses
-    parts = {part.name: part for part in best.features}
-    assert parts["UnknownWordPenalty0"] == ("UnknownWordPenalty0", (-100.0,), (1.0,), -100.0)
-    assert sum(part.contribution for part in best.features) == pytest.approx(best.score)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError, ConfigError, ModelError, PhrasescoreError
+from phrasescore.errors import ConfigError, ModelError, PhrasescoreError
 from tests import reference_cslm
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.reference_nplm import ReferenceBilingual, ReferenceNplm
@@ -163,28 +163,6 @@ def test_a_moses_ini_that_cannot_have_the_feature_is_refused(
     with pytest.raises(ConfigError, match=problem):
         export_into_ini(tmp_path, output)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cslm", "old.ini"]
-
-
-@pytest.mark.usefixtures("cslm")
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        ({"output": "x.gz"}, "--output: NPLM cannot read gzip"),
-        (
-            {"output": "x", "moses_ini": "i"},
-            "--moses-ini and --moses-ini-out must be given together",
-        ),
-        (
-            {"output": "-", "moses_ini": "i", "moses_ini_out": "o"},
-            "--moses-ini requires an --output",
-        ),
-    ],
-)
-def test_arguments_that_do_not_go_together_are_refused(
-    tmp_path: Path, arguments: dict[str, str], problem: str
-) -> None:
-    with pytest.raises(ArgumentError, match=problem):
-        phrasescore.export(tmp_path / "cslm", **arguments)
 
 
 @pytest.mark.usefixtures("cslm")

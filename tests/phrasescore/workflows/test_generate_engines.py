@@ -1,13 +1,12 @@
 """Promises of ``phrasescore.generate`` on engines: the same files on each."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.settings.compute import Compute
@@ -67,12 +66,4 @@ def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
     with pytest.raises(PhrasescoreError, match="needs an rnnsearch model of whole words"):
         copying = Generating(copy_unknown=True)
         phrasescore.generate("text", "model", "out", settings=copying, compute=PROCESSES)
-    assert not (folder / "out").exists()
-
-
-def test_threads_are_of_the_engine_here(folder: Path) -> None:
-    with pytest.raises(ArgumentError, match="--threads requires --engine here"):
-        phrasescore.generate("text", "model", "out", compute=replace(PROCESSES, threads=2))
-    with pytest.raises(ArgumentError, match="--threads and --workers cannot be combined"):
-        phrasescore.generate("text", "model", "out", compute=Compute(threads=2, workers=2))
     assert not (folder / "out").exists()

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError
 from phrasescore.features.columns import Column
 from phrasescore.progress import Progress
 from phrasescore.settings.scoring import Rescoring
@@ -63,14 +62,3 @@ def test_one_rescorer_writes_what_each_call_alone_writes(
                 assert done.lists == 6  # of this file alone
                 found = done.networks.cached == done.distinct
                 assert found is again
-
-
-def test_arguments_that_do_not_go_together_are_named(tmp_path: Path, model: RandomModel) -> None:
-    lists = Lists(tmp_path)
-    with pytest.raises(ArgumentError, match=r"^--ensemble requires at least two models$"):
-        phrasescore.rescore(
-            lists.path, lists.source, [str(model.path)], "out", settings=Rescoring(ensemble=True)
-        )
-    with pytest.raises(ArgumentError, match=r"^nothing to add: "):
-        phrasescore.rescore(lists.path, lists.source, [], tmp_path / "out")
-    assert not (tmp_path / "out").exists()

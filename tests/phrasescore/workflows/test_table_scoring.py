@@ -9,14 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 import phrasescore
-from moses_integration.phrase_table import TableBlock
 from phrasescore.arguments import PrecisionName
-from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.features.feature import BLOCK_SIZE, BlockScores
 from phrasescore.features.lexicon import Lexicon
 from phrasescore.features.named import NamedFeature
@@ -114,40 +111,6 @@ def test_a_worker_that_dies_changes_no_byte(
     assert ((tmp_path / "out").read_bytes(), done.columns) == whole
 
 
-@pytest.mark.parametrize(
-    ("first", "then"),
-    [
-        (Compute(workers=1), Compute(engine="processes", workers=2)),
-        (Compute(engine="processes", workers=2), Compute(workers=2)),
-    ],
-)
-def test_a_run_is_gone_on_with_on_another_engine(
-    first: Compute,
-    then: Compute,
-    tmp_path: Path,
-    model: str,
-    table: Path,
-    whole: tuple[bytes, tuple[str, ...]],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    chunks = iter(range(6))  # of 8; the writer may be four pieces behind
-    with_scores = TableBlock.with_scores
-
-    def stop(block: TableBlock, columns: list[NDArray[np.float64]]) -> bytes:
-        if next(chunks, None) is None:
-            raise KeyboardInterrupt
-        return with_scores(block, columns)
-
-    annotate = functools.partial(phrasescore.annotate, table, [model, UNKNOWN], tmp_path / "out")
-    with monkeypatch.context() as patch:
-        patch.setattr(TableBlock, "with_scores", stop)
-        with pytest.raises(KeyboardInterrupt):
-            annotate(compute=first)
-    done = annotate(compute=then, resume=True)
-    assert 0 < done.lines < LINES
-    assert (tmp_path / "out").read_bytes() == whole[0]
-
-
 def test_workers_with_another_file_end_the_run(tmp_path: Path) -> None:
     (tmp_path / "lex").write_text("the la 0.5\n")
     column = Lexicon(str(tmp_path / "lex"))
@@ -183,22 +146,6 @@ def _blocks(table: Path) -> list[bytes]:
     lines = table.read_bytes().splitlines()
     phrases = [b"".join(line.split(b" ||| ")[:2]) for line in lines]
     return [b"".join(phrases[first : first + 2 * BLOCK]) for first in range(0, LINES, 2 * BLOCK)]
-
-
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"threads": 2}, "--threads requires --engine here"),
-        ({"device": "cuda"}, "--device cuda: forked processes cannot use a GPU"),
-    ],
-)
-def test_what_forked_processes_cannot_do_is_refused(
-    options: dict, problem: str, tmp_path: Path, table: Path
-) -> None:
-    with pytest.raises(ArgumentError, match=problem):
-        phrasescore.annotate(
-            table, [UNKNOWN], tmp_path / "out", compute=Compute(engine="processes", **options)
-        )
 
 
 @pytest.mark.parametrize("precision", ["float32", "bfloat16", "int8"])

@@ -153,22 +153,6 @@ def test_networks_in_the_search_start_one_after_another_at_the_best_weight(
     assert "start weight of" not in tune(*options, "--resume").stderr
 
 
-def test_a_stopped_run_goes_on(embedded: Path) -> None:
-    whole = tune("--working-dir", "whole")
-    expected = (embedded / "out").read_bytes()
-    assert len(rounds(whole)) > 1
-    tune()
-    state = json.loads((embedded / "work" / "tune.json").read_text())
-    state["rounds"], state["next"] = state["rounds"][:1], state["rounds"][1]["weights"][0]
-    (embedded / "work" / "tune.json").write_text(json.dumps(state))
-    for path in (embedded / "work").glob("run[2-9]*"):
-        path.unlink()
-    resumed = tune("--resume")
-    assert rounds(resumed) == rounds(whole)
-    assert "round 1: reusing work/run1.nbest" in resumed.stderr
-    assert (embedded / "out").read_bytes() == expected
-
-
 def test_a_run_that_is_stopped_in_a_trial_keeps_its_round_and_goes_on(
     embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -5,7 +5,6 @@ import re
 import shlex
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,15 +70,6 @@ def test_the_working_folder_has_the_best_moses_ini_and_all_lists(folder: Folder)
         assert (work / f"run{number}.nbest").read_text().count("\n") == 30 * 4
         assert (work / f"run{number}.log").read_text() == "decoder: reading the model\n"
     assert not list(work.glob("*.part"))
-
-
-def test_the_same_seed_gives_the_same_weights_and_another_folder_changes_nothing(
-    folder: Folder,
-) -> None:
-    assert folder.run().exit_code == 0
-    first = (folder.path / "out").read_bytes()
-    assert folder.run("--working-dir", "other").exit_code == 0
-    assert (folder.path / "out").read_bytes() == first
 
 
 def test_another_decoder_is_told_by_the_places_in_its_command(folder: Folder) -> None:
@@ -189,15 +179,6 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
         gzip.decompress(Path(name).read_bytes()) for name in ("again.gz", "work/run2.rescored.gz")
     ]
     assert texts[0] == texts[1]
-    # Another program, other settings of a model, and another model are other runs.
-    again = [*model.options("rescore-"), *options, "--resume"]
-    assert succeeded(folder.run(*again))
-    other = replace(model, detruecase=True).options("rescore-")
-    assert folder.run(*other, *options, "--resume").exit_code == 1
-    with (tmp_path / "program.py").open("a") as stream:
-        stream.write("# another version")
-    assert "program.py" not in result.stdout
-    assert folder.run(*again).exit_code == 1
     options = CTranslate2Model("gpt", prompt="{source}:").options("rescore-")
     succeeded(folder.run(*options, "--working-dir", "other", "--iterations", "2"))
     assert "CT20" in load_weights("out").lists

@@ -35,13 +35,11 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ("[data]", "[dta]", "x.toml: unknown key 'dta'; did you mean 'data'?"),
         ('moses_ini = "moses.ini"', "", "x.toml: [data] moses_ini: is missing: expected a path"),
         ('references = "dev.fr"', "references = []", "references: expected a path, or several"),
-        ("= 2", '= "2"', "x.toml: [engine] processes: expected a whole number, got '2'"),
         ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
         ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
         ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
         ("[data]", "systems = ['+RNN', '+RNN']\n[data]", "two rows have the name '+RNN'"),
-        ("[data]", "[data]\nlexicon = 'no.f2e'", "no.f2e: cannot open: No such file"),
         ("[engine]", "[engine]\nnplm = 'no'", "x.toml: [engine] nplm: is gone: export the network"),
         ("[engine]", "[tuning]\nstart = 'w'\n[engine]", "[tuning] start: is gone: a row starts"),
         (
@@ -113,7 +111,6 @@ def test_what_is_wrong_in_the_file_is_named(
             "row 'x': length_ratio can only be used on n-best lists: the ",
         ),
         ("search = ['number_mismatch']", "", "unknown model or feature 'number_mismatch'"),
-        ("search = ['cslmm']", "", "unknown model or feature 'cslmm'"),
         (
             "rescore = ['joint']",
             "",
@@ -140,10 +137,6 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ),
         ("search.stak = 3", "[engine.search] stak: unknown limit; did you mean 'stack"),
         (
-            "[models.encoder-decoder]\npreset = 'encoder-decoder-smal'",
-            "unknown value; did you mean 'encoder-decoder-small'?",
-        ),
-        (
             "[models.encoder-decoder]\nset.model.hiden_size = 3",
             "x.toml: [models.encoder-decoder.set]: unknown",
         ),
@@ -159,7 +152,6 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ),
         ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
         ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
-        ("jobs = 0", "x.toml: [engine] jobs: must be at least 1, got 0"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -195,10 +187,6 @@ def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: P
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (
-            "[models.encoder-decoder]\nupdates = 0",
-            "[models.encoder-decoder] updates: must be at least 1, got 0",
-        ),
         (
             "[models.encoder-decoder]\nminutes = nan",
             "[models.encoder-decoder] minutes: must be finite, got nan",

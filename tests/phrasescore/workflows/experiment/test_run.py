@@ -232,13 +232,6 @@ def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:
     assert [section["key"] for section in again["sections"]] == ["results", "tuning"]
 
 
-def test_resume_is_what_the_same_command_does(doubles: Path) -> None:
-    succeeded(experiment())
-    calls(doubles)
-    assert "6 of 6 steps are done" in succeeded(experiment()).stderr
-    assert not (doubles / "calls").exists()
-
-
 def test_an_interrupted_run_says_that_the_same_command_continues(doubles: Path) -> None:
     with (doubles / "commands.py").open("a") as code:
         code.write("if verb == 'train': sys.exit(130)\n")

@@ -14,7 +14,6 @@ TARGET_WORDS = ["the", "house", "is", "blue", "street", "big"]
 SOURCE = "la maison est bleue\nla rue est grande\nla maison\n"
 REFERENCE = "the house is blue\nthe street is big\nthe house\n"
 BASELINE = "the house blue\nthe street is big\nhouse\n"
-EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "english-french"
 # The kinds of sentence networks, by the names of models.
 _KINDS = {"att": "rnnsearch", "gr": "grconv", "deep": "lstm"}
 

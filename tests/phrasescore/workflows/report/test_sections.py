@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.generation.generator import Generated
 from phrasescore.settings.evaluation import SECTIONS
@@ -14,7 +13,6 @@ from phrasescore.workflows.report import sections
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.report.report_folder import (
     BASELINE,
-    EXAMPLE,
     SOURCE,
     TARGET_WORDS,
     WORDS,
@@ -258,22 +256,3 @@ def test_without_the_packages_for_maps_the_rest_is_there(
     assert told["left out: words"] == "this section needs pip install 'phrasescore[report]'"
     with pytest.raises(PhrasescoreError, match="pip install 'phrasescore\\[report\\]'"):
         folder.make(models="rnn", only=["words"])
-
-
-def test_the_shipped_example_has_a_report(folder: Folder) -> None:
-    first = (each.hypothesis(0).strip() for each in read_nbest(str(EXAMPLE / "test.20best.gz")))
-    (folder.path / "first").write_bytes(b"".join(line + b"\n" for line in first))
-    report = folder.make(
-        EXAMPLE / "phrase-table.gz",
-        models="rnn",
-        source=EXAMPLE / "test.en",
-        references=[EXAMPLE / "test.fr"],
-        translations=[("first", "first")],
-    )
-    assert keys(report) == [
-        "results", "groups", "preferences", "scores", "words", "phrases", "training",
-    ]  # fmt: skip
-    # By sacrebleu 2.6.0 with --tokenize none: 67.60.
-    assert block(report, "results")["rows"][0][:2] == [
-        "first", pytest.approx(67.6, abs=0.005)
-    ]  # fmt: skip

@@ -1,9 +1,6 @@
 """The page of ``phrasescore serve`` in a browser; skipped where there is none."""
 
-import functools
-import threading
 from collections.abc import Iterator
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -30,21 +27,9 @@ def server(folder: Path) -> Iterator[Server]:
 
 
 @pytest.fixture(scope="module")
-def pages(folder: Path) -> Iterator[ThreadingHTTPServer]:
-    """A server of other pages."""
-    handler = functools.partial(SimpleHTTPRequestHandler, directory=folder)
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever).start()
-        yield running
-        running.shutdown()
-
-
-@pytest.fixture(scope="module")
-def plain(folder: Path, pages: ThreadingHTTPServer) -> Iterator[Server]:
-    """A system without features of lists, which one of the other pages may use."""
-    origin = f"http://127.0.0.1:{pages.server_port}"
-    options = ("--workers", "1", "--allow-origin", origin)
-    with serving(folder, "plain.toml", *options) as running:
+def plain(folder: Path) -> Iterator[Server]:
+    """A system without features of lists."""
+    with serving(folder, "plain.toml", "--workers", "1") as running:
         yield running
 
 
@@ -115,24 +100,6 @@ def test_an_unknown_word_is_in_a_column(new_page: NewPage, plain: Server) -> Non
     row = dict(zip(heads[1:], map(float, cells), strict=True))
     assert row["UnknownWordPenalty0"] == -100
     assert row.pop("score") == pytest.approx(sum(row.values()), abs=0.005)  # three decimals
-
-
-def test_a_page_of_an_allowed_origin_may_ask(
-    new_page: NewPage, plain: Server, pages: ThreadingHTTPServer, page_problems: list[str]
-) -> None:
-    # A request with a preflight, because of the type of its body.
-    script = """async (url) => {
-        const headers = { "Content-Type": "application/json" };
-        const body = JSON.stringify({ text: "la maison" });
-        const answer = await fetch(url, { method: "POST", headers, body }).catch(String);
-        return typeof answer === "string" ? answer : (await answer.json()).translations[0].text;
-    }"""
-    page, answers = new_page(), {}
-    for host in ("127.0.0.1", "localhost"):  # to browsers, two origins
-        page.goto(f"http://{host}:{pages.server_port}")
-        answers[host] = page.evaluate(script, f"{plain.url}translate")
-    assert answers == {"127.0.0.1": "the house", "localhost": "TypeError: Failed to fetch"}
-    page_problems.clear()  # requests to another host
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 import phrasescore
 from moses_integration.moses_ini import load_weights
 from moses_integration.weight_lines import write_weights
-from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.report.tuning import FeatureRow
 from phrasescore.settings.compute import Compute
@@ -78,12 +78,6 @@ def test_a_callable_is_resumed_and_known_by_its_name() -> None:
     assert decoder.calls == calls
     with pytest.raises(PhrasescoreError, match="started with another value for decoder"):
         tune(lambda *_: None, "work", resume=True)
-
-
-@pytest.mark.parametrize("name", ["iterations", "nbest_size", "patience"])
-def test_too_low_a_number_is_refused(name: str) -> None:
-    with pytest.raises(ArgumentError, match="expected at least 1, got 0"):
-        RoundTuning(**{name: 0})  # type: ignore[arg-type]
 
 
 @pytest.mark.usefixtures("folder")
