@@ -81,7 +81,7 @@ def weights_for(features: Iterable[str], weights: Weights, where: str) -> Weight
             continue
         if other in names:
             problem = f"there is no weight for {name}, and the weight of {other} may be for either:"
-            cure = "rescore the lists with other names (--name), or tune weights on them"
+            cure = "rescore the lists with a name for the column, or tune weights on them"
             raise PhrasescoreError(
                 f"{where}: {problem} they are two names of the same feature, and the lists have "
                 f"both; {cure}"

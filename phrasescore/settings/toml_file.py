@@ -99,7 +99,7 @@ class TomlTable:
     def error(self, key: str, problem: str) -> ConfigError:
         """Return an error about a key in this table."""
         where = f"[{self._name}] {key}".rstrip() if self._name else key
-        return ConfigError(self.path, where, problem)
+        return ConfigError(self.path, where or None, problem)
 
     def read(self, kind: type[_Table], **fields: Any) -> _Table:
         """Return the table as a dataclass; missing keys keep their defaults.

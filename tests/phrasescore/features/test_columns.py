@@ -65,6 +65,7 @@ def test_what_is_no_column_is_refused(text: str, problem: str) -> None:
         parse_column(text)
     assert problem in str(raised.value)
     assert str(raised.value).startswith(f"--column {text!r}: ")
+    assert ": :" not in str(raised.value)
 
 
 def test_an_old_number_of_a_model_names_its_successor() -> None:
