@@ -3,14 +3,13 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, optional
 
 EngineName = Literal["here", "processes", "ray"]
-ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 _DEVICE = re.compile(r"auto|cpu|cuda(:[0-9]+)?")
 

@@ -54,7 +54,7 @@ def measure_command(
 def measure_work(
     command: Sequence[str], little: Sequence[str], folder: Path, field: str = "wall"
 ) -> float:
-    """Return the seconds of a command without those of one that has little to do but load."""
+    """Return the seconds of a command minus the seconds of a command that only loads."""
     whole, loading = (measure_command(each, folder)[0] for each in (command, little))
     return float(getattr(whole, field) - getattr(loading, field))
 

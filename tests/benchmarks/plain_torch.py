@@ -5,7 +5,8 @@ Nematus and fairseq do: the source is encoded again for each hypothesis, and a b
 pairs share is computed twice. What is usual to be fast is done: torch's own LSTM, products over all
 time steps at once where the equations allow it, the gates' products merged into one, C c once per
 pair, padded positions dropped before the readout, and the output layer in slices, of which the
-memory is used again. Parameters are those of :mod:`phrasescore.models`. Gradients are autograd's.
+memory is used again. The networks have the parameters of :mod:`phrasescore.models`, and autograd
+computes the gradients.
 """
 
 from collections.abc import Callable, Iterable, Sequence

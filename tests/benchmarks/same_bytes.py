@@ -8,9 +8,9 @@ run, or repeat single commands there with ``--only``.
 
 Commands are written once, in the words of today. ``SPELLINGS`` has, for each older version, the
 words that it had instead: who renames a verb, an option, a kind, a preset or a feature adds a line
-there. Outputs of an older version are compared after its names of features and kinds were replaced
-with those of today. Both sides have the same inputs: what one side made is the other side's
-too but for these names. What a run says of its time is left out (``IGNORED``).
+there. Outputs are compared after an older version's names of features and kinds were replaced by
+today's names. Both sides have the same inputs: if an output differs, the older side's output is
+copied to the other side. Times in outputs are ignored (``IGNORED``).
 """
 
 import argparse
@@ -235,7 +235,7 @@ def spell(text: str, spelling: Spelling) -> str:
 
 
 def modernize(data: bytes, spelling: Spelling) -> bytes:
-    """Return an output with the names of an older version replaced by those of today."""
+    """Return an output of an older version in today's names."""
     for older, today in spelling.outputs.items():
         data = re.sub(older.encode(), today.encode(), data)
     return data

@@ -23,7 +23,7 @@ Words = tuple[str, ...]
 # Slices of the text: the engines take turns at them.
 SLICES = 3
 CUBE = "--search-algorithm cube --cube-pruning-pop-limit"
-# A network's weight: about that of the language model in the real task.
+# The network's weight is about the language model's weight in the real task.
 CSLM = "--feature cslm --model {cslm} --weights {weights}"
 # By label: the options of ``decode``.
 VARIANTS = {
@@ -52,7 +52,7 @@ class Runs:
     outputs: list[Output] = field(default_factory=list)
 
     def cpus(self) -> list[float]:
-        """Return the seconds by slice, without those of its first sentence and of loading."""
+        """Return the seconds per slice, minus the time for loading and its first sentence."""
         return [a.cpu - b.cpu for a, b in zip(self.whole, self.single, strict=True)]
 
     def rows(self, who: str, sizes: Sequence[int]) -> list[Row]:

@@ -42,7 +42,7 @@ class Undisturbed(NamedTuple):
 def kill_often(
     case: Case, pristine: Path, folder: Path, count: int, seed: int
 ) -> Iterator[tuple[str, str | None]]:
-    """Send signals to so many runs; yield which signals, and what is wrong or None."""
+    """Send signals to ``count`` runs; for each, yield the signals, and what is wrong or None."""
     copy = folder / "run"  # always the same one: an output may have paths
     _copy(pristine, copy)
     begin = time.monotonic()

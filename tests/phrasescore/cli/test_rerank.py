@@ -152,7 +152,6 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
         ([], "expected either --weights or --average"),
         (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
         (["--average", "a", "--ignore-missing"], "require --weights"),
-        (["--average", "a", "--mbr"], "--mbr is gone: use --weights or --average"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_usage_error(
