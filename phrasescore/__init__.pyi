@@ -35,6 +35,7 @@ from phrasescore.settings.tuning import Reranking as Reranking
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
 from phrasescore.settings.tuning import TuningFiles as TuningFiles
+from phrasescore.systems.added import ScoreSummary as ScoreSummary
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
@@ -66,7 +67,6 @@ from phrasescore.workflows.rerank import rerank_lists as rerank_lists
 from phrasescore.workflows.rescore import rescore as rescore
 from phrasescore.workflows.rescore import rescore_lists as rescore_lists
 from phrasescore.workflows.score import score as score
-from phrasescore.workflows.scoring.added import ScoreSummary as ScoreSummary
 from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
 from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment

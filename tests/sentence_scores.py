@@ -14,7 +14,7 @@ from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.scoring import PairLines, Scoring
+from phrasescore.systems.scoring import PairLines, Scoring
 
 Floats = NDArray[np.float64]
 

@@ -47,7 +47,7 @@ class PhraseSegment(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Translation:
+class Derivation:
     """A derivation; the best derivation also holds the n-best list.
 
     If a sentence cannot be covered within the distortion limit, its translation has no words, no
@@ -59,16 +59,16 @@ class Translation:
     segments: tuple[PhraseSegment, ...]  # in target order
     # The values of each feature, in the order of ``StackDecoder.names``.
     values: tuple[tuple[float, ...], ...]
-    nbest: tuple["Translation", ...] = ()
+    nbest: tuple["Derivation", ...] = ()
 
-    def of_characters(self, *, distinct: bool) -> "Translation":
+    def of_characters(self, *, distinct: bool) -> "Derivation":
         """Return the words that these words form, which are characters.
 
         :param distinct: list only the best derivation for each sequence of words.
         """
         nbest = [found.of_characters(distinct=False) for found in self.nbest]
         if distinct:
-            best: dict[tuple[str, ...], Translation] = {}
+            best: dict[tuple[str, ...], Derivation] = {}
             nbest = [found for found in nbest if best.setdefault(found.words, found) is found]
         return replace(self, words=tuple(join_characters(self.words)), nbest=tuple(nbest))
 
@@ -81,7 +81,7 @@ class StackDecoder:
         ``features``.
     :param features: additional features with their weights.
     :param buffer_size: number of requests per call to an additional feature; affects only speed.
-    :ivar names: feature names, in the order of ``Translation.values``.
+    :ivar names: feature names, in the order of ``Derivation.values``.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class StackDecoder:
 
     def translate(
         self, tokens: Sequence[str], *, nbest: int = 0, distinct: bool = False
-    ) -> Translation:
+    ) -> Derivation:
         """Translate a sentence that is empty or that the option table was built for.
 
         :param nbest: maximum number of derivations to list, including the best one.
@@ -135,11 +135,11 @@ class StackDecoder:
         translations = self._translations(options, paths.offsets, paths.options, added)
         return replace(translations[0], nbest=translations) if nbest else translations[0]
 
-    def _empty(self, score: float, added: Sequence[float]) -> Translation:
+    def _empty(self, score: float, added: Sequence[float]) -> Derivation:
         values = [(0.0,) * len(slot.weights) for slot in self._configuration.slots]
-        return Translation((), score, (), (*values, *((value,) for value in added)))
+        return Derivation((), score, (), (*values, *((value,) for value in added)))
 
-    def _translate_nothing(self) -> Translation:
+    def _translate_nothing(self) -> Derivation:
         """Translate an empty sentence: Moses' features are 0, and the others score ``</s>``."""
         added, score = [], 0.0
         for buffer, weight in self.buffers:
@@ -154,7 +154,7 @@ class StackDecoder:
 
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any
-    ) -> tuple[Translation, ...]:
+    ) -> tuple[Derivation, ...]:
         """Convert paths to derivations; ``added`` holds the additional features' values."""
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
@@ -178,7 +178,7 @@ class StackDecoder:
             own = tuple(segments[option] for option in path[begin:end])
             words = tuple(word for segment in own for word in segment.words)
             values = tuple(tuple(row[part]) for part in parts)
-            translations.append(Translation(words, total, own, values))
+            translations.append(Derivation(words, total, own, values))
         return tuple(translations)
 
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:

@@ -109,3 +109,13 @@ def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:
         raise DataError(path, number, "expected a sentence, found an empty line")
     check_no_marks(path, number, line, words)
     return words
+
+
+def plain_words(path: str, number: int, raw: bytes) -> tuple[str, ...]:
+    """Return the words of a line, which may not be symbols of n-gram models."""
+    words = sentence_words(path, number, raw)
+    check_no_marks(path, number, raw, words)
+    if b"<unk>" in raw and "<unk>" in words:
+        problem = "expected text without <unk>, found it as a word; models add it"
+        raise DataError(path, number, problem)
+    return words

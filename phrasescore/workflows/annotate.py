@@ -22,7 +22,7 @@ from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.scoring import Scoring
+from phrasescore.systems.scoring import Scoring
 
 _logger = logging.getLogger(__name__)
 

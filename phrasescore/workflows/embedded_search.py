@@ -26,8 +26,8 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
+from phrasescore.systems.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 from phrasescore.workflows.search_settings import SearchSettings, choose_engine
-from phrasescore.workflows.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 from phrasescore.workflows.translation.sentences import (
     OutputLines,
     Sentence,

@@ -31,9 +31,9 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
+from phrasescore.systems.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from phrasescore.workflows.report.experiment_folder import is_of_tuning
-from phrasescore.workflows.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from tuning.metrics import BleuScore, Statistics, oracle_rows
 
 _logger = logging.getLogger(__name__)

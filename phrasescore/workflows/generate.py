@@ -22,7 +22,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
-from phrasescore.workflows.text_checks import UnknownWordCheck, warn_of_shortlists
+from phrasescore.systems.text_checks import UnknownWordCheck, warn_of_shortlists
 
 _logger = logging.getLogger(__name__)
 

@@ -27,9 +27,9 @@ from phrasescore.records import (
 from phrasescore.report.model_summary import ModelReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
+from phrasescore.systems.scoring import LineScores, PairLines, Scoring, group_pairs
+from phrasescore.systems.text_checks import known_words, unknown_words_of
 from phrasescore.workflows.generate import beam_settings
-from phrasescore.workflows.scoring.scoring import LineScores, PairLines, Scoring, group_pairs
-from phrasescore.workflows.text_checks import known_words, unknown_words_of
 
 # The input type of `HypothesisList`.
 _List = tuple[Sentence, Sequence[Sentence]]

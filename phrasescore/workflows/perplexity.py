@@ -16,7 +16,7 @@ from phrasescore.language_models import perplexity as measures
 from phrasescore.language_models.ngram_scorer import NgramScorer, load_ngrams
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.text_checks import UnknownWordCheck
+from phrasescore.systems.text_checks import UnknownWordCheck
 
 if TYPE_CHECKING:
     from phrasescore.language_models.word_scorer import WordScorer

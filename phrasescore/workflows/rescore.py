@@ -1,37 +1,24 @@
 """Add features to the hypotheses of n-best lists."""
 
 import os
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from functools import cached_property
 from itertools import chain, islice, repeat
 
-import numpy as np
-
-from moses_integration.alignments import affiliate_hypothesis, has_links
-from moses_integration.nbest import Ids, NbestList, read_nbest
-from moses_integration.nbest_lines import format_rows
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import ArgumentError, DataError, shown_path
+from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features.columns import Column, as_columns, input_files
 from phrasescore.features.given_scores import GivenScores, check_counts
 from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
-from phrasescore.io.text import MARKUP, decode, read_lines
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhraseBlock, Sentence, split_words, to_sentences
+from phrasescore.records import Sentence, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.workflows.scoring.added import (
-    AddedColumn,
-    ScoreSummary,
-    check_of_networks,
-    word_lines,
-)
-from phrasescore.workflows.scoring.scoring import Floats, Scoring
-from phrasescore.workflows.text_checks import warn_of_alignments
+from phrasescore.systems.added import ScoreSummary, check_of_networks, word_lines
+from phrasescore.systems.scoring import Scoring
+from phrasescore.systems.sourced_lists import SourcedList, read_sourced_lists, rescored_lines
 
 CHUNK_LISTS = 64  # the most lists that a killed run loses, and one member of a .gz file
 
@@ -171,135 +158,3 @@ def rescore_lists(
         return hypotheses_of(
             b"".join(rescored_lines(scorer, each, scores.values) for each, scores in scored)
         )
-
-
-def rescored_lines(scorer: Scoring, each: "SourcedList", values: Floats) -> bytes:
-    """Return the lines of a list with a scorer's columns."""
-    kept = each.nbest
-    if scorer.settings.replace:
-        kept = kept.without_features(scorer.names)
-    return kept.with_features(*_feature_texts(scorer.added, each, values))
-
-
-def _feature_texts(
-    columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
-) -> tuple[list[bytes], Ids]:
-    """Return the texts to append to the lines of a list, and the index of each line's text."""
-    pairs = found.numbering[1]
-    rows = list(values)
-    if any(column.given is not None for column in columns):  # they may differ from line to line
-        of_pairs = iter(values)
-        rows = [
-            next(of_pairs)[pairs] if column.given is None else column.given.of(found)
-            for column in columns
-        ]
-        pairs = np.arange(found.num_lines)
-    names, style = [column.name for column in columns], found.nbest.style
-    return format_rows(names, np.stack(rows, axis=1), style), pairs
-
-
-@dataclass
-class SourcedList:
-    """An n-best list with its source sentence, which forms a pair with each distinct hypothesis."""
-
-    place: int  # the number of lists before it
-    nbest: NbestList
-    source: tuple[str, ...]
-    aligned: bool = False  # whether the lines' word alignments matter
-
-    @property
-    def before(self) -> int:
-        """Number of lines before this list."""
-        return self.nbest.first_line - 1
-
-    @property
-    def num_lines(self) -> int:
-        """Number of lines in this list."""
-        return self.nbest.num_lines
-
-    @property
-    def raw(self) -> bytes:
-        """The bytes of the lines and the source sentence, on which the new features depend."""
-        return self.nbest.raw + " ".join(self.source).encode() + b"\n"
-
-    def lines(self, first: int, after: int) -> "SourcedList":
-        """Return the lines from index ``first`` up to, but not including, ``after``."""
-        return SourcedList(self.place, self.nbest.lines(first, after), self.source, self.aligned)
-
-    @cached_property
-    def numbering(self) -> tuple[Ids, Ids]:
-        """The index of each pair's first line, and the index of each line's pair."""
-        if not self.aligned:
-            return self.nbest.numbering
-        rest = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
-        numbers: dict[tuple[bytes, tuple[bytes, ...]], int] = {}
-        firsts, pairs = [], []
-        for line, key in enumerate(zip(self.nbest.hypotheses, map(tuple, rest), strict=True)):
-            if key not in numbers:
-                firsts.append(line)
-            pairs.append(numbers.setdefault(key, len(numbers)))
-        return np.array(firsts), np.array(pairs)
-
-    @cached_property
-    def block(self) -> PhraseBlock:
-        """The pairs to score."""
-        nbest, firsts = self.nbest, self.numbering[0]
-        hypotheses = nbest.texts(firsts)
-        affiliations = None
-        if self.aligned:
-            affiliations = [
-                affiliate_hypothesis(
-                    nbest.raws[index],
-                    len(self.source),
-                    len(nbest.words(index)),
-                    nbest.path,
-                    nbest.first_line + index,
-                )
-                for index in firsts.tolist()
-            ]
-        return PhraseBlock.of_source(self.source, hypotheses, affiliations)
-
-
-def with_sources(
-    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
-) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
-    """Yield each list with the words of its source sentence.
-
-    :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
-        an empty line; it writes nothing only if it finds no translation.
-    """
-    sources = enumerate(read_lines(path))
-    read = 0
-    for found in lists:
-        for identity, raw in sources:
-            read = identity + 1
-            if identity == found.id:
-                text = decode(path, identity + 1, raw)
-                MARKUP.check(path, identity + 1, text)
-                yield found, split_words(text)
-                break
-            if not allow_missing:
-                problem = (
-                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (--allow-missing skips it)"
-                )
-                raise DataError(found.path, found.first_line, problem)
-        else:
-            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
-            raise DataError(found.path, found.first_line, problem)
-    if next(sources, None) is not None and not allow_missing:
-        problem = "the n-best list ends before this sentence,"
-        raise DataError(path, read + 1, f"{problem} with id {read - 1} (--allow-missing skips it)")
-
-
-def read_sourced_lists(
-    nbest: str, source: str, new_names: Collection[str], allow_missing: bool, aligned: bool = False
-) -> Iterator[SourcedList]:
-    """Lazily yield each n-best list in a file with its source sentence."""
-    lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
-    is_unaligned = aligned
-    for place, (found, words) in enumerate(lists):
-        is_unaligned = is_unaligned and not any(map(has_links, found.raws))
-        yield SourcedList(place, found, words, aligned)
-    if is_unaligned:
-        warn_of_alignments(nbest)

@@ -15,8 +15,8 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring, TextScoring
-from phrasescore.workflows.scoring.added import ScoreSummary, check_of_networks, word_lines
-from phrasescore.workflows.scoring.scoring import Scoring, group_pairs
+from phrasescore.systems.added import ScoreSummary, check_of_networks, word_lines
+from phrasescore.systems.scoring import Scoring, group_pairs
 
 
 def score(

@@ -19,9 +19,9 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Segmenting
+from phrasescore.systems.text_checks import UnknownWordCheck
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.load_model import ScoringModel
-from phrasescore.workflows.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 

@@ -22,7 +22,7 @@ from phrasescore.language_models.ngram_scorer import CrossEntropyDifference, Dif
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import Selecting
-from phrasescore.workflows.text_checks import UnknownWordCheck
+from phrasescore.systems.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 

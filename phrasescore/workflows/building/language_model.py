@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import DataError
-from phrasescore.io.corpora import check_no_marks, sentence_words
+from phrasescore.io.corpora import plain_words
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import read_lines
 from phrasescore.language_models.estimation import estimate
@@ -67,13 +67,3 @@ def read_sentences(path: str) -> Iterator[tuple[str, ...]]:
         yield words
     if not has_words:
         raise DataError(path, None, "expected a tokenised text, found no word")
-
-
-def plain_words(path: str, number: int, raw: bytes) -> tuple[str, ...]:
-    """Return the words of a line, which may not be symbols of n-gram models."""
-    words = sentence_words(path, number, raw)
-    check_no_marks(path, number, raw, words)
-    if b"<unk>" in raw and "<unk>" in words:
-        problem = "expected text without <unk>, found it as a word; models add it"
-        raise DataError(path, number, problem)
-    return words

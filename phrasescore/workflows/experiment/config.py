@@ -22,6 +22,7 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import TomlTable, read_table
+from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import systems
 from phrasescore.workflows.experiment.systems import (
     PAPER,
@@ -31,7 +32,6 @@ from phrasescore.workflows.experiment.systems import (
     System,
 )
 from phrasescore.workflows.search_settings import SearchSettings, read_limits
-from phrasescore.workflows.translation.text import TextProcessing
 from tuning.settings import METHODS, METRICS
 
 _logger = logging.getLogger(__name__)

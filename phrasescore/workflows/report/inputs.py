@@ -17,8 +17,8 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SectionName
+from phrasescore.systems.text_checks import warn_of_lengths
 from phrasescore.workflows.report.experiment_folder import ExperimentFolder, read_experiment_folder
-from phrasescore.workflows.text_checks import warn_of_lengths
 
 # Indices of the table's scores p(target | source) and p(source | target). Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.

@@ -17,11 +17,11 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.settings.compute import Compute, Serving
 from phrasescore.signals import catching_signals
+from phrasescore.systems.text import SystemSentence
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.translation.pipeline import SystemTask
 from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.text import SystemSentence
 from phrasescore.workflows.translation.translate import SystemTranslator
 
 _logger = logging.getLogger(__name__)

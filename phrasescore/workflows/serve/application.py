@@ -26,12 +26,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.compute import Serving
+from phrasescore.systems.text import SystemSentence
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 from phrasescore.workflows.translation.pipeline import SystemTask
-from phrasescore.workflows.translation.text import SystemSentence
 from phrasescore.workflows.translation.translate import SystemTranslation
 
 _logger = logging.getLogger(__name__)

@@ -13,7 +13,7 @@ import numpy as np
 from moses_integration.alignments import PhraseSpan, parse_segmentation
 from moses_integration.decoder.configuration import UNKNOWN_WORDS
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.search import Translation
+from moses_integration.decoder.search import Derivation
 from moses_integration.list_features import Values, WeightedSum
 from moses_integration.nbest import NbestList, parse_nbest
 from phrasescore.devices import torch_threads
@@ -21,9 +21,10 @@ from phrasescore.engines import Pending, WorkerPool
 from phrasescore.errors import ArgumentError, ConfigError, PhrasescoreError
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
+from phrasescore.systems.scoring import Scoring
+from phrasescore.systems.sourced_lists import SourcedList, rescored_lines
+from phrasescore.systems.text import SystemSentence
 from phrasescore.workflows.rerank import sorted_lines
-from phrasescore.workflows.rescore import SourcedList, rescored_lines
-from phrasescore.workflows.scoring.scoring import Scoring
 from phrasescore.workflows.translation.sentences import (
     OutputLines,
     SentenceTask,
@@ -31,7 +32,6 @@ from phrasescore.workflows.translation.sentences import (
     read_configuration,
 )
 from phrasescore.workflows.translation.system import TranslationSystem
-from phrasescore.workflows.translation.text import SystemSentence
 from tuning.confidence import confidence
 
 _LIST = "the n-best list"
@@ -218,7 +218,7 @@ class SystemPipeline:
         index: int,
         score: float,
         task: SystemTask,
-        searched: Translation | None,
+        searched: Derivation | None,
     ) -> ExplainedHypothesis:
         """Return a hypothesis with the features whose sum is its score.
 

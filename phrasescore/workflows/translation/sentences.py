@@ -12,7 +12,7 @@ from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.search import StackDecoder, Translation
+from moses_integration.decoder.search import Derivation, StackDecoder
 from moses_integration.decoder.sentence_tables import SentenceTables
 from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
@@ -91,7 +91,7 @@ class SentenceTranslator(ABC):
         """Return a sentence's lines."""
         return self.lines(task, *self.search(task))
 
-    def search(self, task: SentenceTask) -> tuple[Translation, Counter[str]]:
+    def search(self, task: SentenceTask) -> tuple[Derivation, Counter[str]]:
         """Return a sentence's translation, with its n-best list, and the counts of its lines."""
         decoder = self._decoder_of(task)
         before = self._counts(decoder)
@@ -103,12 +103,12 @@ class SentenceTranslator(ABC):
         counts["untranslated"] = int(not math.isfinite(best.score))
         return best, counts
 
-    def lines(self, task: SentenceTask, best: Translation, counts: Counter[str]) -> OutputLines:
+    def lines(self, task: SentenceTask, best: Derivation, counts: Counter[str]) -> OutputLines:
         """Return the lines of what `search` returned for the latest sentence."""
         lines = [self._hypothesis(task, found) for found in best.nbest]
         return OutputLines(f"{' '.join(best.words)}\n".encode(), b"".join(lines), counts)
 
-    def values(self, found: Translation) -> dict[str, tuple[float, ...]]:
+    def values(self, found: Derivation) -> dict[str, tuple[float, ...]]:
         """Return the values of all features, also of those that n-best lists omit."""
         return dict(zip(self._shown, found.values, strict=True))
 
@@ -119,7 +119,7 @@ class SentenceTranslator(ABC):
             counts.update(requests=buffer.requests, distinct=buffer.distinct, calls=buffer.calls)
         return counts
 
-    def _hypothesis(self, task: SentenceTask, found: Translation) -> bytes:
+    def _hypothesis(self, task: SentenceTask, found: Derivation) -> bytes:
         assert task.nbest is not None
         features = [
             (name, kept)
@@ -136,7 +136,7 @@ class SentenceTranslator(ABC):
         )
 
     @staticmethod
-    def _segmentation(found: Translation) -> str:
+    def _segmentation(found: Derivation) -> str:
         ends = itertools.accumulate(len(segment.words) for segment in found.segments)
         return format_segmentation(
             [
@@ -145,7 +145,7 @@ class SentenceTranslator(ABC):
             ]
         )
 
-    def _alignment(self, found: Translation) -> str:
+    def _alignment(self, found: Derivation) -> str:
         points, position = [], 0
         for segment in found.segments:
             inner = [point.split("-") for point in self._table.alignment(segment.option).split()]

@@ -25,8 +25,8 @@ from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
 from phrasescore.settings.toml_file import TomlTable, read_table
+from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.search_settings import SearchSettings, read_limits
-from phrasescore.workflows.translation.text import TextProcessing
 
 _Count = Annotated[int, msgspec.Meta(ge=1)]
 

@@ -28,6 +28,7 @@ from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
+from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
 from phrasescore.workflows.search_settings import SearchSettings, moses_limits
 from phrasescore.workflows.translation.pipeline import (
     Attention,
@@ -39,7 +40,6 @@ from phrasescore.workflows.translation.pipeline import (
 )
 from phrasescore.workflows.translation.sentences import OutputLines
 from phrasescore.workflows.translation.system import TranslationSystem, read_system
-from phrasescore.workflows.translation.text import SystemSentence, TextConverter, TextProcessing
 
 _logger = logging.getLogger(__name__)
 

@@ -43,7 +43,7 @@ from tuning.loop import LoopResult, TuningLoop
 from tuning.pool import weights_vector
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.scoring.scoring import Scoring
+    from phrasescore.systems.scoring import Scoring
 
 _logger = logging.getLogger(__name__)
 _NEWS = {"news": True}  # is shown on an experiment's console, too
@@ -116,7 +116,7 @@ def tune_with_decoder(
     round_files.check_folder(work, [*read, *written])
 
     def open_rescorer() -> "Scoring":
-        from phrasescore.workflows.scoring.scoring import Scoring  # imports numba
+        from phrasescore.systems.scoring import Scoring  # imports numba
 
         return Scoring.of(
             wanted,

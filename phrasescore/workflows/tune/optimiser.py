@@ -14,7 +14,7 @@ from phrasescore.evaluation.sentences import check_aligned, read_sentences
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
-from phrasescore.workflows.text_checks import warn_of_lengths
+from phrasescore.systems.text_checks import warn_of_lengths
 from tuning.confidence import Calibration, calibrate_weights
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method

@@ -35,7 +35,7 @@ from tuning.loop import Decided, LoopResult, Round
 from tuning.pool import Pool
 
 if TYPE_CHECKING:
-    from phrasescore.workflows.scoring.scoring import Scoring
+    from phrasescore.systems.scoring import Scoring
 
 _logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from moses_integration.decoder.options import SentenceOptions
-from moses_integration.decoder.search import StackDecoder, Translation
+from moses_integration.decoder.search import Derivation, StackDecoder
 
 # Source words from .. to, and their translation.
 Segment = tuple[int, int, Sequence[str]]
@@ -14,7 +14,7 @@ Segment = tuple[int, int, Sequence[str]]
 
 def score_derivation(
     decoder: StackDecoder, tokens: Sequence[str], segments: Sequence[Segment]
-) -> Translation:
+) -> Derivation:
     """Return a derivation with its values and its score.
 
     :param segments: in the order of the target, covering the source.

@@ -64,7 +64,7 @@ Distortion
 """
 
 
-class Derivation(NamedTuple):
+class SlowDerivation(NamedTuple):
     """Phrases in the order of the target, with their score."""
 
     score: float
@@ -172,14 +172,14 @@ class SmallDecoder:
 
     def derivations(
         self, tokens: Sequence[str], limit: int = 2, context_weight: float = 0.0
-    ) -> list[Derivation]:
+    ) -> list[SlowDerivation]:
         """Return all derivations, the best one first.
 
         :param limit: of distortion; -1 for none.
         :param context_weight: of :class:`LastWords`.
         """
         found = [
-            Derivation(
+            SlowDerivation(
                 self.score(tokens, segments) + context_weight * last_words(_words(segments)),
                 segments,
                 _words(segments),

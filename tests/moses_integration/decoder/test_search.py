@@ -11,15 +11,15 @@ import pytest
 
 from moses_integration.decoder import search, stack_search
 from moses_integration.decoder.options import SentenceOptions
-from moses_integration.decoder.search import StackDecoder, Translation
+from moses_integration.decoder.search import Derivation, StackDecoder
 from moses_integration.decoder.search_tables import make_tables
 from moses_integration.decoder.stack_kernels import Limits, offer, prune
 from tests.moses_integration.decoder import small_decoder
 from tests.moses_integration.decoder.given_derivations import score_derivation
 from tests.moses_integration.decoder.small_decoder import (
-    Derivation,
     LastWords,
     SecondModel,
+    SlowDerivation,
     SmallDecoder,
 )
 
@@ -42,7 +42,7 @@ def larger(tmp_path_factory: pytest.TempPathFactory) -> SmallDecoder:
     return SmallDecoder(tmp_path_factory.mktemp("larger"), seed=4, targets=8)
 
 
-def is_same(found: Translation, expected: Derivation) -> bool:
+def is_same(found: Derivation, expected: SlowDerivation) -> bool:
     segments = tuple(segment[:3] for segment in found.segments)
     return segments == expected.segments and found.score == pytest.approx(expected.score, abs=1e-5)
 
@@ -117,7 +117,7 @@ def test_two_copies_of_a_model_are_one_with_the_sum_of_their_weights(
 
 
 def test_a_distinct_list_has_the_best_derivation_of_each_text(small: SmallDecoder) -> None:
-    texts: dict[tuple[str, ...], Derivation] = {}
+    texts: dict[tuple[str, ...], SlowDerivation] = {}
     for derivation in small.derivations("abcd"):  # brute force
         texts.setdefault(derivation.words, derivation)
     expected = list(texts.values())[:40]

@@ -22,7 +22,7 @@ CHUNK = 100
 SIZES = {
     "phrasescore.io.text.BLOCK_SIZE": 4096,
     "phrasescore.workflows.annotate.CHUNK_LINES": CHUNK,
-    "phrasescore.workflows.scoring.scoring.BLOCK_SIZE": {"cpu": CHUNK},
+    "phrasescore.systems.scoring.BLOCK_SIZE": {"cpu": CHUNK},
 }
 
 

@@ -45,7 +45,7 @@ def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lists:
 def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr("phrasescore.io.text.BLOCK_SIZE", 1024)
     monkeypatch.setattr("phrasescore.workflows.annotate.CHUNK_LINES", 50)
-    monkeypatch.setattr("phrasescore.workflows.scoring.scoring.BLOCK_SIZE", {"cpu": 50})
+    monkeypatch.setattr("phrasescore.systems.scoring.BLOCK_SIZE", {"cpu": 50})
     monkeypatch.chdir(tmp_path)
     return make_table(tmp_path / "table", LINES)
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from phrasescore.systems.scoring import Scoring
 from phrasescore.workflows.rescore import rescore_file
-from phrasescore.workflows.scoring.scoring import Scoring
 from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM

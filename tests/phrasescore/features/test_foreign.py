@@ -12,7 +12,7 @@ from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignNetwork
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.scoring import PairLines, Scoring
+from phrasescore.systems.scoring import PairLines, Scoring
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 SOURCES = ("This is the house", "it 's Amy .", "no")

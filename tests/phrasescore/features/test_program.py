@@ -15,7 +15,7 @@ from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.scoring import PairLines, Scoring
+from phrasescore.systems.scoring import PairLines, Scoring
 
 PAIRS = [PhrasePair("le " * count, "a b") for count in (1, 2, 3, 2, 0)]
 # One answer per line: 100 * words of the source + words of the target.

@@ -8,8 +8,8 @@ import phrasescore
 from phrasescore.features.columns import Column
 from phrasescore.progress import Progress
 from phrasescore.settings.scoring import Rescoring
+from phrasescore.systems.scoring import Scoring
 from phrasescore.workflows.rescore import rescore_file
-from phrasescore.workflows.scoring.scoring import Scoring
 from tests.doubles import RandomModel
 from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.scoring import scoring
 
 import phrasescore
 from phrasescore.arguments import PrecisionName
@@ -22,7 +23,6 @@ from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWor
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
 from phrasescore.workflows import annotate as annotate_module
-from phrasescore.workflows.scoring import scoring
 from tests.random_tables import make_model, make_table
 
 BLOCK = 64

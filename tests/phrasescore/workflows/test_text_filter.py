@@ -17,7 +17,7 @@ from phrasescore.features.named import NamedFeature
 from phrasescore.features.request import ScoringRequest
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.scoring.scoring import Scoring
+from phrasescore.systems.scoring import Scoring
 from tests.command_line import run, succeeded
 from tests.log import warnings
 from tests.random_tables import make_model, make_table

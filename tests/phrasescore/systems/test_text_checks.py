@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from phrasescore.evaluation.sentences import Sentences, read_sentences
-from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
-from phrasescore.workflows.text_checks import (
+from phrasescore.systems.text_checks import (
     UnknownWordCheck,
     warn_of_lengths,
     warn_of_texts,
     warn_of_tokenization,
 )
+from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
 
 
 def warnings(

@@ -26,13 +26,13 @@ from phrasescore.kernels.phrases import join_blocks
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.version import __version__
-from phrasescore.workflows.scoring.added import AddedColumn, added_columns, words_of_columns
-from phrasescore.workflows.text_checks import (
+from phrasescore.systems.added import AddedColumn, added_columns, words_of_columns
+from phrasescore.systems.text_checks import (
     UnknownWordCheck,
     unknown_words_of,
     warn_of_shortlists,
 )
+from phrasescore.version import __version__
 
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork  # imports torch

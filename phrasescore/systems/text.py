@@ -1,7 +1,7 @@
 """The text of a system: lines become the words that it translates, and translations become text."""
 
 import codecs
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -9,8 +9,11 @@ from typing import Any, NamedTuple
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import MAX_WORDS, parse_sentence
 from moses_integration.text_settings import TextSettings
-from phrasescore.io.text import MARKUP, Markup
-from phrasescore.workflows.building.preparation import LineRules
+from phrasescore.errors import DataError
+from phrasescore.io.characters import split_line
+from phrasescore.io.corpora import plain_words
+from phrasescore.io.moses_text import load_tokenizer, load_truecaser
+from phrasescore.io.text import MARKUP, Markup, decode, shorten
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,59 @@ class TextProcessing:
         problem = TextSettings(False, self.tokenize, self.lowercase, source, target).problem()
         if problem is not None:
             raise ValueError(problem)
+
+
+@dataclass(frozen=True)
+class LineRules:
+    """How a line of a file becomes a sentence.
+
+    :ivar language: the language of Moses' tokeniser; None for words that are separated by spaces.
+    :ivar truecaser: the file of a truecaser.
+    :ivar changes_known_case: whether it also changes words that it knows within sentences.
+    """
+
+    path: str
+    language: str | None = None
+    lowercase: bool = False
+    truecaser: str | None = None
+    changes_known_case: bool = False
+    characters: bool = False
+
+    def load(self) -> Callable[[int, bytes], str]:
+        """Return a function that maps a line, given by number and bytes, to its sentence."""
+        split = self._words if self.language is None else self._tokenizer(self.language)
+        truecase = None
+        if self.truecaser is not None:
+            truecase = load_truecaser(self.truecaser, changes_known=self.changes_known_case)
+
+        def prepare(number: int, raw: bytes) -> str:
+            words = split(number, raw)
+            if self.lowercase:
+                words = [word.lower() for word in words]
+            if truecase is not None:
+                words = truecase(words)
+            if self.characters:
+                words = split_line(self.path, number, words)
+            return " ".join(words)
+
+        return prepare
+
+    def _words(self, number: int, raw: bytes) -> Sequence[str]:
+        words = plain_words(self.path, number, raw)
+        for word in words if b"|" in raw or b"[" in raw else ():
+            if "|" in word:
+                use, cure = "separates fields and factors with |", "&#124; for |"
+            elif word.startswith("[") and word.endswith("]"):
+                use, cure = "reads it as a symbol of a grammar", "&#91; for ["
+            else:
+                continue
+            problem = f"expected words, found {shorten(word)}: Moses {use}; write {cure}, or let"
+            raise DataError(self.path, number, f"{problem} --tokenize do it")
+        return words
+
+    def _tokenizer(self, language: str) -> Callable[[int, bytes], Sequence[str]]:
+        tokenize = load_tokenizer(language)
+        return lambda number, raw: tokenize(decode(self.path, number, raw))
 
 
 class SystemSentence(NamedTuple):

@@ -17,7 +17,7 @@ from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, Network, netwo
 from phrasescore.features.request import LoadedFeature, ScoringRequest
 from phrasescore.io.text import LARGEST_VALUE
 from phrasescore.records import PhraseBlock
-from phrasescore.workflows.text_checks import KnownWords, known_words
+from phrasescore.systems.text_checks import KnownWords, known_words
 
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork

@@ -6,7 +6,7 @@ import pytest
 
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError
-from phrasescore.workflows.rescore import read_sourced_lists, with_sources
+from phrasescore.systems.sourced_lists import read_sourced_lists, with_sources
 
 
 def write(folder: Path, *lines: bytes, end: bytes = b"\n") -> str:

@@ -1,0 +1,1 @@
+"""A system, and the translator that loads it: search, scores of lists, rounds of tuning."""

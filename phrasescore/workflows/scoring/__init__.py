@@ -1,1 +1,0 @@
-"""Scoring phrase tables, n-best lists and parallel text with features: one way for all."""
