@@ -44,8 +44,8 @@ class SearchSettings(Settings, heading="Search"):
         heading=_NETWORKS,
     )
     backoff_lm: StrPath | None = optional(
-        "An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's "
-        "shortlist, which are otherwise <unk>.",
+        "An n-gram model, an ARPA file, for the words outside a cslm's shortlist, which are "
+        "otherwise <unk>.",
         heading=_NETWORKS,
     )
     unnormalized: bool = switch(
