@@ -141,6 +141,8 @@ def read_system(path: StrPath) -> TranslationSystem:
     :raises PhrasescoreError: if a file or a model is missing.
     """
     path = os.fspath(path)
+    if os.path.isdir(path):
+        path = os.path.join(path, "system.toml")
     if path.endswith(".ini"):
         cure = f'{path}: expected a TOML file; the line moses_ini = "{os.path.basename(path)}"'
         raise PhrasescoreError(f"{cure} in a file beside it is enough")
