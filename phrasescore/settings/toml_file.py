@@ -156,6 +156,25 @@ class TomlTable:
         """Return the keys, in the order of the file."""
         return list(self._values)
 
+    def values(self) -> dict[str, Any]:
+        """Return the values by key."""
+        return dict(self._values)
+
+    def with_values(self, values: Mapping[str, Any]) -> "TomlTable":
+        """Return a table of the same file with other values."""
+        return TomlTable(self.path, self._name, values, folder=self._folder)
+
+    def changed(self, changes: Mapping[str, Any]) -> "TomlTable":
+        """Return a copy with other values for keys, or for the keys TABLE.KEY of inner tables."""
+        values = self.values()
+        for name, value in changes.items():
+            table, _, key = name.rpartition(".")
+            if table:
+                values[table] = {**values.get(table, {}), key: value}
+            else:
+                values[key] = value
+        return self.with_values(values)
+
     def table(self, key: str) -> "TomlTable":
         """Return a nested table, empty if it is missing."""
         name = f"{self._name}.{key}" if self._name else key
