@@ -14,8 +14,6 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
 from phrasescore.language_models.word_scorer import (
     BOUNDARY,
-    USUAL,
-    CslmOptions,
     JointScorer,
     WordScorer,
 )
@@ -140,11 +138,11 @@ class SearchCslm(SearchNetwork[WordScorer]):
         checkpoint: Checkpoint,
         device: torch.device,
         *,
-        options: CslmOptions = USUAL,
+        normalized: bool = True,
         name: str = "CSLM0",
     ) -> None:
         precision = Precision("float32", device)
-        super().__init__(WordScorer(checkpoint, device, precision, **options._asdict()), name)
+        super().__init__(WordScorer(checkpoint, device, precision, normalized=normalized), name)
 
     def _log_probs(
         self, contexts: WordIds, words: WordIds, _aligned: AlignedWords | None
@@ -153,18 +151,18 @@ class SearchCslm(SearchNetwork[WordScorer]):
 
 
 class SearchJoint(SearchNetwork[JointScorer]):
-    """A joint model for partial translations; it has no backoff."""
+    """A joint model for partial translations."""
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         device: torch.device,
         *,
-        options: CslmOptions = USUAL,
+        normalized: bool = True,
         name: str = "Joint0",
     ) -> None:
         precision = Precision("float32", device)
-        scorer = JointScorer(checkpoint, device, precision, normalized=options.normalized)
+        scorer = JointScorer(checkpoint, device, precision, normalized=normalized)
         super().__init__(scorer, name)
         self._source: Sequence[str] | None = None
         self._windows = scorer.windows([()])
