@@ -1,13 +1,14 @@
-"""Score text with n-gram models, and compare them."""
+"""Score text with n-gram models, back off to them, and compare them."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.errors import DataError
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.hashing import find, hash_word
 from phrasescore.io.text import is_stream
 from phrasescore.language_models.arpa import read_arpa_vocabulary
@@ -17,10 +18,15 @@ from phrasescore.language_models.ngram_table import (
     LN_10,
     UNKNOWN,
     score_next,
+    score_word,
 )
+from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+# Maximum number of cached masses; an entry takes about 100 bytes.
+_MASSES = 1_000_000
 
 
 class _WordIds(dict[str, int]):
@@ -46,8 +52,9 @@ def _find_word(vocabulary, text):  # type: ignore[no-untyped-def]
 class NgramScorer:
     """The n-gram model in an ARPA file; all logarithms are natural.
 
-    A word that the model does not know has the probability of its ``<unk>``, or 10^-100 where it
-    has no ``<unk>``. Several threads may share an instance.
+    Words are passed to `state` and `log_probs` as `number` returns them. A word that the model does
+    not know has the probability of its ``<unk>``, or 10^-100 where it has no ``<unk>``. Several
+    threads may share an instance.
 
     :ivar order: the number of words in the longest n-grams.
     """
@@ -60,13 +67,36 @@ class NgramScorer:
         """Return whether the model knows a word; it does not know ``<unk>``."""
         return isinstance(word, str) and self._ids[word] != UNKNOWN
 
+    def number(self, words: Iterable[str]) -> NDArray[np.int32]:
+        """Return words in the form that the model takes."""
+        return np.array([*map(self._ids.__getitem__, words)], np.int32)
+
     def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
         """Return log p of each word and ``</s>`` of each sentence, and whether it is unknown."""
-        words = chain.from_iterable((*sentence, "</s>") for sentence in sentences)
-        ids = np.array([*map(self._ids.__getitem__, words)], np.int32)
+        ids = self.number(chain.from_iterable((*words, "</s>") for words in sentences))
         log_probs, lengths = np.empty(len(ids)), np.array([*map(len, sentences)], np.int64)
         _score_sentences(self._tables, ids, lengths + 1, log_probs)
         return log_probs * LN_10, ids == UNKNOWN
+
+    def others(self, words: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``."""
+        known = np.arange(self._tables.ids.shape[1] - 1, dtype=np.int32)
+        return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
+
+    def state(self, context: NDArray[np.int32], *, begins: bool) -> Hashable:
+        """Return the state after a context; equal states give equal probabilities.
+
+        :param begins: whether the context begins a sentence.
+        """
+        latest = np.full(self.order + 1, BEGIN, np.int32)
+        length = _advance(self._tables, latest, int(begins), context)
+        return tuple(latest[:length].tolist())
+
+    def log_probs(self, state: Any, words: NDArray[np.int32]) -> Floats:
+        """Return log p of each word after a state."""
+        found = np.empty(len(words))
+        _score_after(self._tables, np.array(state, np.int32), words, found)
+        return found * LN_10
 
 
 @KERNEL
@@ -78,6 +108,20 @@ def _score_sentences(tables, words, lengths, log_probs):  # type: ignore[no-unty
         for place in range(start, start + length):
             score_next(tables, context, size, words[place], log_probs[place : place + 1])
         start += length
+
+
+@KERNEL
+def _advance(tables, context, length, words):  # type: ignore[no-untyped-def]
+    size, log_probs = np.full(1, length), np.empty(1)
+    for word in words:
+        score_next(tables, context, size, word, log_probs)
+    return size[0]
+
+
+@KERNEL
+def _score_after(tables, context, words, log_probs):  # type: ignore[no-untyped-def]
+    for place in range(len(words)):
+        log_probs[place], _ = score_word(tables, 0, context, len(context), words[place])
 
 
 def load_ngrams(path: str) -> NgramScorer:
@@ -93,6 +137,82 @@ def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> t
     owners = np.repeat(np.arange(len(sentences)), [1 + len(words) for words in sentences] or 0)
     # Adds one after another, so that a sum does not depend on the other sentences.
     return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64), unknown
+
+
+class BackoffModel:
+    """An n-gram model for the words outside a network's shortlist, for one thread at a time.
+
+    Schwenk (2007), section 3.1. With S the shortlist and h the words before,
+
+        p(w | h) = p_network(w | h) * P_S(h)   if w is in S,
+        p(w | h) = p_ngram(w | h)              otherwise,
+        P_S(h)   = sum over v in S of p_ngram(v | h).
+
+    The network's probabilities are renormalized over S, so that the combination sums to one over
+    the n-gram model's vocabulary with ``</s>`` and ``<unk>``. A word of the shortlist that the
+    n-gram model does not know is not in S: both treat it as ``<unk>``.
+    """
+
+    def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
+        self._model, self._path = load_ngrams(path), path
+        if self._model.order > order:
+            problem = f"expected a model of at most the network's order {order}"
+            raise DataError(path, None, f"{problem}, found order {self._model.order}")
+        words = [vocabulary.word(number) for number in range(len(vocabulary))]
+        # The ids of S, ascending; </s> is the first.
+        self.shortlist: NDArray[np.int32] = np.array(
+            [Vocabulary.END]
+            + [number for number in range(2, len(words)) if self.knows(words[number])],
+            np.int32,
+        )
+        if len(self.shortlist) == 1:
+            raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
+        inside = self._model.number([words[number] for number in self.shortlist])
+        outside = self._model.others(inside)
+        # Sum over the smaller of the two sets.
+        self._complement = len(outside) < len(inside)
+        self._summed = outside if self._complement else inside
+        self._masses: dict[Hashable, float] = {}
+
+    @property
+    def width(self) -> int:
+        """The number of previous words on which a probability depends."""
+        return self._model.order - 1
+
+    def knows(self, word: str) -> bool:
+        """Return whether a word is in the n-gram model's vocabulary."""
+        return word not in ("<s>", "</s>") and word in self._model
+
+    def state(self, context: Sequence[str], *, begins: bool) -> Hashable:
+        """Return the model's state after a context.
+
+        :param begins: whether the first word of the context begins a sentence.
+        """
+        return self._model.state(self._number(context), begins=begins)
+
+    def log_probs(self, state: Hashable, words: Sequence[str]) -> Floats:
+        """Return log p of each word after a context."""
+        return self._model.log_probs(state, self._number(words))
+
+    def _number(self, words: Sequence[str]) -> NDArray[np.int32]:
+        return self._model.number([word if self.knows(word) else "<unk>" for word in words])
+
+    def log_mass(self, state: Hashable) -> float:
+        """Return log P_S(h)."""
+        mass = self._masses.get(state)
+        if mass is None:
+            if len(self._masses) >= _MASSES:
+                self._masses.clear()
+            with np.errstate(over="ignore"):
+                total = math.fsum(np.exp(self._model.log_probs(state, self._summed)))
+            mass = 1.0 - total if self._complement else total
+            if not 0.0 < mass < 1.001:
+                raise PhrasescoreError(
+                    f"{self._path}: expected probabilities that sum to one, found {mass:g} for the "
+                    "shortlist"
+                )
+            self._masses[state] = mass
+        return min(math.log(mass), 0.0)
 
 
 class Differences(NamedTuple):

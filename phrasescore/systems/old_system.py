@@ -61,7 +61,7 @@ def _with_options(whole: TomlTable, values: Mapping[str, Any], row: dict[str, An
     if values.get("unnormalized") and kind.is_feed_forward:
         row["unnormalized"] = True
     if "backoff_lm" in values and not kind.reads_source:
-        raise whole.error("backoff_lm", f"is gone: {old_names.GONE_KEYS['models.backoff_lm']}")
+        row["backoff_lm"] = values["backoff_lm"]
     return row
 
 

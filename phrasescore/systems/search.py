@@ -278,6 +278,7 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
 
     from phrasescore.devices import choose_device
     from phrasescore.features.search_network import SearchCslm, SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
     from phrasescore.models.checkpoint import load_checkpoint
 
     torch.set_num_threads(work.threads)
@@ -286,7 +287,7 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
         (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(each.model),
             device,
-            normalized=not each.unnormalized,
+            options=CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
             name=name,
         )
         for kind, name, each in zip(work.kinds, work.names, work.networks, strict=True)

@@ -54,6 +54,7 @@ SPELLINGS = {
             # Columns with options were options of the verb.
             r"""--column 'feature = "(\w+)", model = "ed"'""": r"--feature \1@1",
             r"""--column 'model = "(\w+)", normalize = true'""": r"--model \1 --normalize",
+            r"""--column 'model = "(\w+)", backoff_lm = "(\S+)"'""": r"--model \1 --backoff-lm \2",
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
             r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
             "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
@@ -138,7 +139,8 @@ COMMANDS = {
     "-o normalized.gz",
     "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble "
     "--word-scores words.gz -o ensemble.gz",
-    "rescore cslm": f"rescore {LISTS}--model cslm --cache scores.db -o cslm.gz",
+    "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
+    '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average RNNsearch0 -o average.fr",
     "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "

@@ -275,6 +275,7 @@ weights = "system.weights"
 nbest_size = 4
 confidence = { scale = 0.5, slope = 2, offset = -1.0 }
 search_models = ["cslm"]
+backoff_lm = "general.arpa"
 [search]
 stack = 5
 [[rescore]]

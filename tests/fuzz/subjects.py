@@ -222,8 +222,9 @@ _TUNING = {
 _TRANSLATING = {
     "decode": Subject(_DECODE, "source moses.ini table reordering lm.arpa", a_line_each()),
     "decode networks": Subject(
-        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1",
-        "cslm joint table",
+        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1 "
+        "--backoff-lm general.arpa",
+        "cslm joint table general.arpa",
         a_line_each(),
     ),
     "translate": Subject(

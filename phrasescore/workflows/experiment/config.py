@@ -212,6 +212,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
     paths += [*(wanted.data.train or ()), *aligned, *files]
     paths += wanted.data.feature_files.values()
+    paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
         paths += map(Path, column.inputs())
     trained_on = [model.xbleu for model in models if model.xbleu]

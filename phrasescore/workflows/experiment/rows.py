@@ -137,8 +137,9 @@ class Preparation:
     def column(self, name: str) -> Column:
         """Return the column that a name in a row stands for."""
         if (model := self._wanted.models.get(name)) is not None:
+            backoff = None if model.backoff_lm is None else str(model.backoff_lm)
             folder, unnormalized = str(self.model_folder(name)), model.unnormalized
-            return Network(folder, unnormalized=unnormalized)
+            return Network(folder, unnormalized=unnormalized, backoff_lm=backoff)
         files = self._wanted.data.feature_files
         for kind in FILE_FEATURES:
             if name == kind and name in files:
@@ -146,9 +147,10 @@ class Preparation:
         return self._wanted.features.get(name) or NamedFeature(name)
 
     def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return the options for a row's language models: ``unnormalized``."""
+        """Return the options for a row's language models: ``backoff_lm`` and ``unnormalized``."""
         models = [self._wanted.models[name] for name in names if name in self._wanted.models]
-        return {"unnormalized": any(each.unnormalized for each in models)}
+        backoff = next((str(model.backoff_lm) for model in models if model.backoff_lm), None)
+        return {"backoff_lm": backoff, "unnormalized": any(each.unnormalized for each in models)}
 
     def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
         """Return the files and folders that networks and other features depend on."""

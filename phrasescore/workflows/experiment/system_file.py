@@ -46,6 +46,8 @@ def _settings(run: Run, planner: Preparation, wanted: Experiment) -> Iterator[st
         models = ", ".join(path(planner.model_folder(name)) for name in searching)
         yield f"search_models = [{models}]"
     cslm = planner.cslm(searching)
+    if cslm["backoff_lm"] is not None:
+        yield f"backoff_lm = {path(Path(cslm['backoff_lm']))}"
     if cslm["unnormalized"]:
         yield "unnormalized = true"
     if limits := engine.settings.limits():

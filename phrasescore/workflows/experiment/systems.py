@@ -33,6 +33,7 @@ _FEATURES = (*FILE_FEATURES, *sorted(FEATURES))
 # The kinds of networks for tables, the search and so on, as text for messages.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
+_LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
 _ALIGNED = " or ".join(kind_names(is_aligned=True))
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
@@ -79,6 +80,8 @@ class ModelPlan:
     # Further settings, by their table and key.
     set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
     threads: Count | None = None
+    # An n-gram model for the words outside a cslm network's shortlist.
+    backoff_lm: Path | None = None
     unnormalized: bool = False  # whether a cslm network or a joint model omits log Z
 
     @property
@@ -189,9 +192,15 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if model.right_to_left and kind.is_feed_forward:
         problem = f"cannot be used with a {named}, which predicts from left to right"
         raise own.error("right_to_left", problem)
+    if model.backoff_lm and kind.reads_source:
+        problem = f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
+        raise own.error("backoff_lm", problem)
     if model.unnormalized and not kind.is_feed_forward:
         problem = f"can only be used with a {_SEARCHING}, and this is a {named}"
         raise own.error("unnormalized", problem)
+    if model.backoff_lm and model.unnormalized:
+        problem = "needs normalised probabilities: it cannot be combined with unnormalized"
+        raise own.error("backoff_lm", problem)
     return replace(model, kind=named)
 
 
@@ -339,6 +348,8 @@ def _problems(
         if place == "rescore" and model.network.is_aligned:
             yield f"{name} is a {model.kind}, which can only be used in the search"
     plans = [models[name] for name in (*system.search, *system.rescore) if name in models]
+    if len({plan.backoff_lm for plan in plans if not plan.network.reads_source}) > 1:
+        yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
     if len({plan.unnormalized for plan in plans if plan.network.is_feed_forward}) > 1:
         yield f"expected models of kind {_SEARCHING} with the same unnormalized"
     for place, names in (("columns", system.columns), ("rescore", system.rescore)):

@@ -24,6 +24,7 @@ lists = ["table"]
 source = "dev.en"
 references = "dev.fr"
 """
+OTHER_BACKOFF = "[models.other]\nkind = 'cslm'\nbackoff_lm = 'lm.arpa'"
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 
 
@@ -45,6 +46,11 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             "[data]",
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
             "row 'x': expected models of kind cslm or joint with the same unnormalized",
+        ),
+        (
+            "[data]",
+            f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_BACKOFF}\n[data]",
+            "row 'x': expected models of kind cslm with the same backoff_lm",
         ),
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
@@ -141,9 +147,10 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ),
         ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
         (
-            "[models.cslm]\nbackoff_lm = 'lm.arpa'",
-            "[models.cslm] backoff_lm: is gone: tune the weight of unknown_words",
+            "[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
+            "[models.cslm] backoff_lm: ",
         ),
+        ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
         ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
     ],
 )

@@ -198,8 +198,10 @@ def test_options_of_language_models_reach_all_commands_that_score_with_them(
     (folder / "moses").write_text("")
     engine = f'decoder = "{decoder}"\nmoses_bin = "."\n[tuning]\nreplicas = 1\n'
     model = str(folder / "out" / "models" / "cslm")
+    backoff = f"{folder}/lm.arpa"
     for setting, option, column in (
         ("unnormalized = true", "--unnormalized", Network(model, unnormalized=True)),
+        ('backoff_lm = "lm.arpa"', f"--backoff-lm {backoff}", Network(model, backoff_lm=backoff)),
     ):
         plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
         for step in plan.steps:
@@ -207,6 +209,8 @@ def test_options_of_language_models_reach_all_commands_that_score_with_them(
             given = (option, shlex.quote(column.to_toml()))
             has_option = any(each in shown(step.words) for each in given)
             assert has_option == scores
+            if scores:
+                assert option.startswith("--un") or folder / "lm.arpa" in step.inputs
         # Of two rows: tuning, and decoding or rescoring the test set.
         assert sum(any(each in shown(step.words) for each in given) for step in plan.steps) == 4
 
