@@ -2,6 +2,7 @@
 
 As in Moses (mert/Data.cpp), a feature is sparse if its name has an underscore. Its value is 0 for
 hypotheses that lack it. Every other feature is dense: all hypotheses in all lists must have it.
+Joshua and cdec omit zero values of all features.
 """
 
 import logging
@@ -124,11 +125,11 @@ class FeatureColumns:
                 problem = f"expected {self.sizes[name]} values for {name} as before, found {size}"
                 raise DataError(nbest.path, line, problem)
             if name not in self.sizes:
-                if not is_sparse(name):
+                if not nbest.omits_zeros and not is_sparse(name):
                     problem = f"this hypothesis has the feature {name}, which earlier ones lack"
                     raise DataError(nbest.path, line, problem)
                 self._add(nbest, matrix, name)
-        for name in self.sizes:
+        for name in () if nbest.omits_zeros else self.sizes:
             index = None if is_sparse(name) else matrix.first_without(name)
             if index is not None:
                 problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
@@ -191,14 +192,14 @@ class WeightedSum:
         without = [name for name in matrix.sizes if name not in self.weights]
         self.unweighted.update(without)
         # Moses gives weight 0 to a sparse feature that no file names.
-        without = [name for name in without if not is_sparse(name)]
+        without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
             problem = (
                 f"these features have no weight: {', '.join(without)} (--ignore-unweighted uses 0)"
             )
             raise DataError(nbest.path, line, problem)
-        if self.ignore_missing:
+        if self.ignore_missing or nbest.omits_zeros:
             return
         indices = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
         first = min((index for index in indices.values() if index is not None), default=None)
@@ -228,7 +229,8 @@ class EvenAverage:
         decoder, columns = totals(nbest), matrix.columns()
         scores = decoder
         for name in self.names:
-            index = matrix.first_without(name)
+            is_zero = nbest.omits_zeros and name in matrix.sizes
+            index = None if is_zero else matrix.first_without(name)
             size = matrix.sizes[name] if index is None else 0
             if size != 1:
                 found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"

@@ -47,6 +47,11 @@ def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(
     assert lists.columns.labels == (("LM0", 0), ("WT_b", 0), ("WT_c", 0))
 
 
+def test_any_feature_of_a_list_of_joshua_is_0_where_it_is_not(lists: Lists) -> None:
+    found = lists.read("0 ||| a ||| lm_0=1 OOVPenalty=-100", "0 ||| b ||| lm_0=2 Glue=3")
+    assert found == [[[1, -100, 0], [2, 0, 3]]]
+
+
 @pytest.mark.parametrize(
     ("lines", "problem"),
     [
