@@ -64,7 +64,7 @@ COLUMN_KINDS = {
     "lm": Kind(
         "phrasescore.features.language_model:LanguageModel",
         "FILE",
-        "Add log p(hypothesis) under an n-gram model: an ARPA file, also .gz.",
+        "Add log p(hypothesis) under an n-gram model: an ARPA file (also .gz) or a KenLM binary.",
         of_phrases=False,
     ),
     "lexicon": Kind(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LanguageModel(Column):
-    """An n-gram model of the target: an ARPA file, also compressed."""
+    """An n-gram model of the target: an ARPA file, also compressed, or a KenLM binary."""
 
     feature: ClassVar[str] = "KenLM"
     paths: ClassVar[tuple[str, ...]] = ("lm",)

@@ -85,7 +85,7 @@ def perplexity(
 
     :param texts: files with one tokenised sentence per line.
     :param model: the folder of a language model, of the kind cslm.
-    :param lm: an n-gram model, ARPA (also .gz).
+    :param lm: an n-gram model, ARPA (also .gz) or a KenLM binary.
     """
     check_sequences(texts=texts)
     compute.check_only("precision", "device", "threads")
