@@ -11,8 +11,7 @@ from typing import Self
 
 from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
-from moses_integration.decoder.options import OptionTable
-from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.phrase_options import PhraseOptions
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import MAX_WORDS, markup_of, read_source
@@ -249,11 +248,10 @@ class TextTranslator(SentenceTranslator):
 
     def __init__(self, work: SearchWork) -> None:
         configuration = work.configuration or read_configuration(work.ini_path, work.settings)
-        sentences = work.sentences
         super().__init__(configuration, work.settings, work.threads)
-        self._tables = read_tables(configuration, sentences, aligned=self._aligned)
-        unknown = {word.decode() for word in self._tables.pairs.sources[self._tables.num_known :]}
-        self._num_copied = sum(word in unknown for words in sentences for word in words)
+        self._options = PhraseOptions(
+            configuration, self._language_model, aligned=self._aligned, sentences=work.sentences
+        )
         self._weights: Weights | None = None
         self._decoder: StackDecoder | None = None
 
@@ -262,9 +260,8 @@ class TextTranslator(SentenceTranslator):
         if weights == self._weights:
             return
         configuration = self._ini.with_weights(self._own_weights(weights))
-        self._table = OptionTable(
-            configuration, self._language_model, self._tables, sum(self._network_weights(weights))
-        )
+        self._options.use(configuration, sum(self._network_weights(weights)))
+        self._table = self._options.of(())
         self._make_decoder = functools.partial(
             StackDecoder, configuration, self._table, self._language_model
         )
@@ -284,5 +281,5 @@ class TextTranslator(SentenceTranslator):
     def __call__(self, task: SentenceTask | None) -> OutputLines:
         """Return a sentence's lines; for None, the count of ``copied`` words in the text."""
         if task is None:
-            return OutputLines(b"", b"", Counter(copied=self._num_copied))
+            return OutputLines(b"", b"", Counter(copied=self._options.num_copied))
         return self.translate(task)

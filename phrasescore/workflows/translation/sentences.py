@@ -4,7 +4,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import NbestRequest
 from moses_integration.decoder.options import OptionTable, read_language_models
+from moses_integration.decoder.phrase_options import PhraseOptions
 from moses_integration.decoder.search import Derivation, StackDecoder
-from moses_integration.decoder.sentence_tables import SentenceTables
 from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
 from phrasescore.io.output import optional_path
@@ -166,31 +166,28 @@ class StreamTranslator(SentenceTranslator):
         configuration: DecoderConfiguration,
         settings: SearchSettings,
         weights: Weights,
-        sentences: Iterable[Sentence] | None,
+        sentences: Sequence[Sentence] | None,
         *,
         threads: int,
     ) -> None:
         super().__init__(configuration, settings, threads)
         self._weights = weights
         self._weighted = configuration.with_weights(self._own_weights(weights))
-        self._tables = SentenceTables(
-            self._weighted,
-            self._language_model,
-            aligned=self._aligned,
-            other_language_weight=sum(self._network_weights(weights)),
-            sentences=sentences,
+        self._options = PhraseOptions(
+            configuration, self._language_model, aligned=self._aligned, sentences=sentences
         )
+        self._options.use(self._weighted, sum(self._network_weights(weights)))
+        self._example = ("a", "b") if sentences is None else max(sentences, key=len, default=())[:2]
 
     def compile(self) -> None:
         """Compile the search by translating a sentence without networks."""
-        words = ("a", "b")
-        options = self._tables.options(words)
-        StackDecoder(self._weighted, options, self._language_model).translate(
-            words, nbest=2, distinct=True
+        decoder = StackDecoder(
+            self._weighted, self._options.of(self._example), self._language_model
         )
+        decoder.translate(self._example, nbest=2, distinct=True)
 
     def _decoder_of(self, task: SentenceTask) -> StackDecoder:
-        self._table = self._tables.options(task.words)
+        self._table = self._options.of(task.words)
         return StackDecoder(
             self._weighted,
             self._table,
