@@ -58,7 +58,7 @@ class Tables:
 
     def __init__(self, ini: Path, *, indexed: bool) -> None:
         self._ini, self._indexed = ini, indexed
-        ini.with_name("lm").write_text("\\data\\\nngram 1=1\n")
+        ini.with_name("lm").write_text("\\data\\\nngram 1=1\n\n\\end\\\n")
 
     def lines(self, path: str, sentences: Sentences, longest: int) -> Iterator[tuple[int, bytes]]:
         return TableLines(path, 1, indexed=self._indexed).find(
@@ -103,7 +103,9 @@ def test_pairs_of_phrases_that_occur_are_read_in_groups(tables: Tables, tmp_path
 
 
 def test_the_blanks_of_texts_separate_words(tables: Tables, tmp_path: Path) -> None:
-    table = "a\v\x1c\u00a0 \0 b||| x\f\t\u3000\u0085\ry ||| 1 1 ||| 0-0\r\n"
+    # A NUL among the first 64 bytes is taken for a binary table.
+    table = f"{'rue ' * 16}||| street ||| 1 1\n"
+    table += "a\v\x1c\u00a0 \0 b||| x\f\t\u3000\u0085\ry ||| 1 1 ||| 0-0\r\n"
     pairs = tables.pairs(write(tmp_path, table), [("a", "\x1c\u00a0", "b")])
     assert pairs.sources == ["a \x1c\u00a0 b".encode()]
     assert pairs.targets == ["x \u3000\u0085 y".encode()]
