@@ -7,6 +7,7 @@ A dataclass's annotations determine what a key may be: a type, a ``Literal`` of 
 import contextlib
 import dataclasses
 import difflib
+import json
 import math
 import os
 import re
@@ -51,6 +52,20 @@ def read_toml(path: str) -> dict[str, Any]:
         problem = f"expected TOML, found a whole number of more than {_BITS} bits"
         raise ConfigError(path, None, problem) from error
     return values
+
+
+def to_toml(value: object) -> str:
+    """Return a string, number, truth value, list or table as TOML in one line.
+
+    >>> print(to_toml({"models": ["a", "b"], "size": 100}))
+    { models = ["a", "b"], size = 100 }
+    """
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {to_toml(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(to_toml, value))}]"
+    # Apart from this character, strings in JSON are strings in TOML.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_values(values: Any, depth: int = 0) -> None:
@@ -140,6 +155,25 @@ class TomlTable:
     def keys(self) -> list[str]:
         """Return the keys, in the order of the file."""
         return list(self._values)
+
+    def values(self) -> dict[str, Any]:
+        """Return the values by key."""
+        return dict(self._values)
+
+    def with_values(self, values: Mapping[str, Any]) -> "TomlTable":
+        """Return a table of the same file with other values."""
+        return TomlTable(self.path, self._name, values, folder=self._folder)
+
+    def changed(self, changes: Mapping[str, Any]) -> "TomlTable":
+        """Return a copy with other values for keys, or for the keys TABLE.KEY of inner tables."""
+        values = self.values()
+        for name, value in changes.items():
+            table, _, key = name.rpartition(".")
+            if table:
+                values[table] = {**values.get(table, {}), key: value}
+            else:
+                values[key] = value
+        return self.with_values(values)
 
     def table(self, key: str) -> "TomlTable":
         """Return a nested table, empty if it is missing."""

@@ -21,8 +21,8 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.kinds import NetworkKind
+from phrasescore.systems import text_checks
 from phrasescore.training.stores import ListStore, ListStoreBuilder
-from phrasescore.workflows import text_checks
 from tuning.metrics import Bleu, sentence_bleu
 from tuning.pool import weights_vector
 

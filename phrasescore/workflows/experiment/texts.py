@@ -18,8 +18,9 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, same_file, shorten
 from phrasescore.records import split_words
+from phrasescore.systems.text import LineRules
 from phrasescore.systems.text_checks import likely_cause
-from phrasescore.workflows.building.preparation import CORPUS, LineRules
+from phrasescore.workflows.building.preparation import CORPUS
 
 _logger = logging.getLogger(__name__)
 

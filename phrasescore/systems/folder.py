@@ -1,0 +1,129 @@
+"""The folder of a system: where its file is, and how the folder is written."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from moses_integration.decoder.moses import DecoderCommand
+from moses_integration.text_settings import to_toml
+from moses_integration.weight_lines import write_weights
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.features.columns import Column
+from phrasescore.io.output import open_output
+from phrasescore.io.text import is_stream, open_input
+from phrasescore.records import ConfidenceCurve
+from phrasescore.settings.toml_file import read_toml
+from phrasescore.systems.text import TextProcessing
+
+if TYPE_CHECKING:
+    from phrasescore.systems.system import System
+
+SYSTEM, INI, WEIGHTS = "system.toml", "moses.ini", "weights"
+_TABLE = "table.toml"  # the record of an experiment
+
+
+def find_system_file(path: str) -> str:
+    """Return the system.toml or moses.ini that a name stands for; see `read_system`.
+
+    :raises PhrasescoreError: if there is none.
+    """
+    expected = "expected a system: a folder with system.toml, or a moses.ini"
+    if is_stream(path):
+        raise PhrasescoreError(f"{path}: {expected}; found a stream")
+    if os.path.isdir(path):
+        if os.path.exists(found := os.path.join(path, SYSTEM)):
+            return found
+        if (row := _find_row(path)) is not None:
+            return row
+        ini = os.path.join(path, INI)
+        found = f"{ini} is one with its own weights" if os.path.exists(ini) else "found none in it"
+        raise PhrasescoreError(f"{path}: {expected}; {found}")
+    if not path.endswith((".ini", ".toml")):
+        with open_input(path) as stream:
+            first = stream.readline(1 << 16)
+        if first.count(b"|||") >= 2:
+            cure = "n-best lists are for phrasescore tune --lists, rescore and rerank"
+            raise DataError(path, 1, f"{expected}; found an n-best list or a phrase table: {cure}")
+        raise DataError(path, 1, expected)
+    return path
+
+
+def _find_row(path: str) -> str | None:
+    """Return the system that an experiment recorded for its folder, or for that of a row."""
+    folder = os.path.realpath(path)
+    for base in (folder, os.path.dirname(folder)):
+        if not os.path.exists(table := os.path.join(base, _TABLE)):
+            continue
+        values = read_toml(table)
+        rows = {row["name"]: os.path.join(base, row.get("system", "")) for row in values["row"]}
+        for name, system in rows.items():
+            is_own = base != folder and folder in (system, os.path.dirname(system))
+            if is_own or (base == folder and name == values.get("best")):
+                return os.path.join(system, SYSTEM)
+    return None
+
+
+def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:
+    """Return the name of a file in a file of a folder.
+
+    It is relative unless the user named the file, or a folder with it, by an absolute path.
+    """
+    whole = Path(os.path.abspath(path))
+    if not absolute.isdisjoint(map(str, (whole, *whole.parents))):
+        return str(whole)
+    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
+
+
+def write_system(system: "System", folder: Path) -> None:
+    """Write a system: its moses.ini with the weights of the search, its weights and its file.
+
+    The files refer to tables and models, and do not copy them. Each is written atomically, and
+    system.toml is the last one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    if system.moses_ini is not None:
+        ini = system.read_ini()
+        ini.set_weights(system.weights.search)
+        ini.folder = ini.folder or "."
+        ini.write(str(folder / INI))
+    write_weights(str(folder / WEIGHTS), system.weights)
+    with open_output(str(folder / SYSTEM)) as stream:
+        stream.write("".join(f"{line}\n" for line in _lines(system, folder)).encode())
+
+
+def _lines(system: "System", folder: Path) -> Iterator[str]:
+    def named(path: str | Path) -> str:
+        return name_of(path, folder, system.absolute)
+
+    if system.moses_ini is not None:
+        yield f"moses_ini = {to_toml(INI)}"
+    yield f"weights = {to_toml(WEIGHTS)}"
+    for key in ("search", "lists", "columns"):
+        columns: Sequence[Column] = getattr(system, key)
+        rows = [f"{{ {column.with_paths(named).to_toml()} }}" for column in columns]
+        if len(rows) == 1:
+            yield f"{key} = [{rows[0]}]"
+        elif rows:
+            yield from (f"{key} = [", *(f"    {row}," for row in rows), "]")
+    yield f"nbest_size = {system.nbest_size}"
+    if system.limits:
+        yield f"limits = {_inline(dict(system.limits))}"
+    if isinstance(system.decoder, DecoderCommand):
+        yield f"decoder = {_inline({'command': system.decoder.command})}"
+    elif system.decoder is not None:
+        yield f"decoder = {_inline({'moses': named(system.decoder.folder)})}"
+    if system.confidence != ConfidenceCurve():
+        yield f"confidence = {_inline(asdict(system.confidence))}"
+    # moses.ini records its own rules.
+    if system.moses_ini is None or system.text != TextProcessing.of(system.read_ini()):
+        yield from ("", "[text]")
+        for key, value in asdict(system.text).items():
+            if value:
+                yield f"{key} = {to_toml(named(value) if isinstance(value, Path) else value)}"
+
+
+def _inline(values: dict[str, object]) -> str:
+    pairs = (f"{key} = {to_toml(value)}" for key, value in values.items())
+    return f"{{ {', '.join(pairs)} }}"

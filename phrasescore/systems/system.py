@@ -1,0 +1,332 @@
+"""A system: a folder with everything that translates a text.
+
+Its file ``system.toml`` names a moses.ini (the decoder's part), tuned weights, networks in the
+search and features of the n-best lists; `docs/translate.md` describes all keys. A moses.ini is a
+system, too, with its own weights. Relative paths start in the folder of the file that has them.
+"""
+
+import os
+import tomllib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+
+from moses_integration.decoder import LIMITS, limit_values
+from moses_integration.decoder.moses import DecoderCommand
+from moses_integration.ini_text import named_files
+from moses_integration.moses_ini import MosesIni, load_weights
+from moses_integration.weight_lines import format_weight
+from phrasescore.arguments import StrPath
+from phrasescore.errors import ArgumentError, ConfigError, DataError
+from phrasescore.features.columns import Column, number_names, read_column
+from phrasescore.features.model import Network
+from phrasescore.records import ConfidenceCurve, WeightPair, Weights
+from phrasescore.settings import old_names
+from phrasescore.settings.config import Config
+from phrasescore.settings.kinds import KINDS, kind_names
+from phrasescore.settings.toml_file import TomlTable, read_table, unknown
+from phrasescore.systems.folder import find_system_file
+from phrasescore.systems.old_system import with_new_keys
+from phrasescore.systems.text import TextProcessing
+
+# Kinds of networks that the search can use, and their features.
+SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
+Limits = Mapping[str, Any]  # by the names of moses.ini's sections
+
+
+@dataclass(frozen=True)
+class Moses:
+    """Moses as the decoder, given by the folder of its programs."""
+
+    folder: Path
+
+    @property
+    def program(self) -> Path:
+        """The program that translates."""
+        return self.folder / "moses"
+
+
+@dataclass(frozen=True)
+class _Decoder:
+    moses: Path | None = None
+    command: str | None = None
+
+
+@dataclass(frozen=True)
+class _SystemFile:
+    moses_ini: Path | None = None
+    paths_from: Path | None = None
+    weights: Path | None = None
+    search: Any = ()
+    lists: Any = ()
+    columns: Any = ()
+    nbest_size: Annotated[int, msgspec.Meta(ge=1)] = 100
+    limits: dict[str, Any] = field(default_factory=dict)
+    decoder: _Decoder | None = None
+    text: TextProcessing | None = None
+    confidence: ConfidenceCurve | None = None
+
+
+@dataclass(frozen=True)
+class System:
+    """Everything that translates a text; `read_system` reads one."""
+
+    path: str  # the file, for messages
+    # The decoder's part; None only for a command that reads none.
+    moses_ini: Path | None
+    weights: WeightPair  # for the search, and for the n-best lists
+    weights_path: Path | None = None  # None for the weights in the moses.ini
+    # The folder where relative paths in the moses.ini start, if its own folder is not meant.
+    paths_from: Path | None = None
+    search: tuple[Network, ...] = ()  # networks in the search
+    lists: tuple[Column, ...] = ()  # features of the n-best lists
+    # A record of what added columns of the phrase table are; the values are in the table.
+    columns: tuple[Column, ...] = ()
+    nbest_size: int = 100
+    limits: Limits = field(default_factory=dict)
+    decoder: Moses | DecoderCommand | None = None  # None for the search of this package
+    text: TextProcessing = TextProcessing()
+    confidence: ConfidenceCurve = ConfidenceCurve()
+    absolute: frozenset[str] = frozenset()  # the absolute paths that the user wrote
+
+    @classmethod
+    def of_ini(cls, moses_ini: StrPath, **parts: Any) -> "System":
+        """Return the system of a moses.ini, with its own weights unless others are given."""
+        path = os.fspath(moses_ini)
+        weights = parts.pop("weights", None)
+        if weights is None:
+            own = MosesIni.read(path, parts.get("paths_from")).tuneable_weights()
+            weights = WeightPair(own, own)
+        return cls(path, Path(path), weights, **parts)
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the system."""
+        return Path(self.path).parent
+
+    @property
+    def name(self) -> str:
+        """The name of the system in messages: of its folder, or of a moses.ini."""
+        return str(self.folder) if self.path.endswith("system.toml") else self.path
+
+    def read_ini(self) -> MosesIni:
+        """Return the moses.ini.
+
+        :raises ConfigError: if the system has none.
+        """
+        if self.moses_ini is None:
+            raise ConfigError(self.path, "moses_ini", "is missing: expected a moses.ini")
+        return MosesIni.read(str(self.moses_ini), self.paths_from)
+
+    @cached_property
+    def search_kinds(self) -> tuple[str, ...]:
+        """The kinds of the networks in the search."""
+        return tuple(Config.of_model(each.model).kind for each in self.search)
+
+    @property
+    def search_names(self) -> list[str]:
+        """The names, in n-best lists, of the networks in the search."""
+        return number_names(SEARCH_FEATURES[kind] for kind in self.search_kinds)
+
+    def files(self) -> list[str]:
+        """Return the files that the system reads, except those in folders of models."""
+        texts = (self.text.truecase_source, self.text.truecase_target)
+        own = [str(path) for path in (self.moses_ini, self.weights_path, *texts) if path]
+        columns = [path for each in (*self.search, *self.lists) for path in each.inputs()]
+        ini = [] if self.moses_ini is None else map(str, named_files(self.read_ini()))
+        return [*own, *ini, *columns]
+
+    def check_weights(
+        self, sizes: Mapping[str, int], shown: Mapping[str, int], added: Iterable[str]
+    ) -> WeightPair:
+        """Return the weights after checking that they fit the features.
+
+        :param sizes: the number of weights of each feature of the search.
+        :param shown: the number of values of each feature of the search that n-best lists have.
+        :param added: the features of the n-best lists that the search lacks.
+        """
+        added, weights = list(added), self.weights
+        if added:
+            where = str(self.weights_path or self.moses_ini)
+            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
+        search = {name: own for name, own in weights.search.items() if name not in added}
+        for name in self.search_names:
+            if name not in search:
+                raise self.weight_error(f"no weight for the search's feature {name}")
+        self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added] if added else [])
+        for name, values in search.items():
+            if name.partition("_")[0] not in sizes and any(values):
+                problem = f"there is a weight for {name}, a feature that the search lacks"
+                raise self.weight_error(problem)
+        in_lists = {**shown, **dict.fromkeys(added, 1)} if added else {}
+        for numbers, part in ((sizes, search), (in_lists, weights.lists)):
+            for name, values in part.items():
+                if len(values) != numbers.get(name, len(values)):
+                    problem = f"expected {numbers[name]} weights for {name}, found {len(values)}"
+                    raise self.weight_error(problem)
+        return WeightPair(search, weights.lists)
+
+    def _check_lists(self, weights: Weights, known: set[str], needed: list[str]) -> None:
+        for name in needed:
+            if name not in weights:
+                raise self.weight_error(f"no weight for {name}, a feature of the n-best lists")
+        # A feature with weight 0 may be missing.
+        for name in filter(lambda name: any(weights[name]), weights):
+            if name.partition("_")[0] not in known:
+                problem = f"there is a weight for {name}, a feature that the n-best lists lack"
+                raise self.weight_error(problem)
+
+    def weight_error(self, problem: str) -> ConfigError:
+        """Return an error about the weights."""
+        where = "" if self.weights_path is None else f"{self.weights_path}: "
+        return ConfigError(self.path, "weights", f"{where}{problem}")
+
+
+def read_system(path: StrPath, changes: Sequence[str] = ()) -> System:
+    """Read a system, and check it and the files that it names, but not their content.
+
+    :param path: the folder of a system, of an experiment or of one of its rows; or the file
+        system.toml, or a moses.ini. An experiment stands for the row that is best on dev.
+    :param changes: settings that replace those in the file, such as "limits.stack=30".
+    :raises ConfigError: if the file is invalid.
+    :raises PhrasescoreError: if a file or a model is missing.
+    """
+    path = find_system_file(os.fspath(path))
+    if path.endswith(".ini"):
+        values: dict[str, Any] = {"moses_ini": os.path.basename(path)}
+        folder = Path(os.path.realpath(os.path.dirname(path)))
+        whole = TomlTable(path, "", values, folder=folder)
+    else:
+        whole = read_table(path)
+    return _read(with_new_keys(whole).changed(dict(map(_parse_change, changes))), path)
+
+
+def _parse_change(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator or (key != "nbest_size" and not key.startswith("limits.")):
+        problem = "expected limits.NAME=VALUE, such as limits.stack=30, or nbest_size=N"
+        raise ArgumentError(f"--set: {problem}; got {text!r}")
+    try:
+        return key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return key, value
+
+
+def _read(whole: TomlTable, path: str) -> System:
+    file = whole.read(_SystemFile)
+    decoder = _read_decoder(whole.table("decoder"), file.decoder)
+    if file.moses_ini is None and not isinstance(decoder, DecoderCommand):
+        raise whole.error("moses_ini", "is missing: expected a moses.ini")
+    search = tuple(_read_search(whole, file.search))
+    if search and decoder is not None:
+        raise whole.error("search", "networks in the search require the search of this package")
+    text = file.text or TextProcessing()
+    program = decoder.program if isinstance(decoder, Moses) else None
+    lists, columns = (
+        tuple(_read_columns(whole, key, getattr(file, key))) for key in ("lists", "columns")
+    )
+    inputs = [path for column in (*search, *lists) for path in column.inputs()]
+    own = (file.moses_ini, file.weights, program, text.truecase_source, text.truecase_target)
+    for each in (*own, *inputs):
+        if each is not None and not Path(each).exists():
+            raise DataError(str(each), None, f"{path} names it: cannot open: No such file")
+    ini = None if file.moses_ini is None else MosesIni.read(str(file.moses_ini), file.paths_from)
+    if file.weights is not None:
+        weights = load_weights(file.weights)
+    elif ini is not None:
+        weights = WeightPair(*[ini.tuneable_weights()] * 2)
+    else:
+        raise whole.error("weights", "is missing: there is no moses.ini with weights")
+    if file.text is None and ini is not None:
+        text = TextProcessing.of(ini)
+    system = System(
+        path=path,
+        moses_ini=file.moses_ini,
+        weights=weights,
+        weights_path=file.weights,
+        paths_from=file.paths_from,
+        search=search,
+        lists=lists,
+        columns=columns,
+        nbest_size=file.nbest_size,
+        limits=dict(_read_limits(whole.table("limits"), file.limits)),
+        decoder=decoder,
+        text=text,
+        confidence=file.confidence or ConfidenceCurve(),
+        absolute=frozenset(whole.absolute_paths()),
+    )
+    if ini is not None and file.weights is not None and _is_beside(system):
+        _check_equal_weights(system, ini.tuneable_weights())
+    return system
+
+
+def _read_decoder(table: TomlTable, given: _Decoder | None) -> Moses | DecoderCommand | None:
+    if given is None:
+        return None
+    if (given.moses is None) == (given.command is None):
+        raise table.error("", "expected either moses = FOLDER or command = COMMAND")
+    return Moses(given.moses) if given.moses is not None else DecoderCommand(str(given.command))
+
+
+def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
+    if not isinstance(rows, list | tuple):
+        raise whole.error(key, f"expected a list of tables, got {rows!r}")
+    for place, row in enumerate(rows, start=1):
+        column = read_column(whole.inner(f"{key} {place}", row))
+        if isinstance(column, Network) and key != "columns":
+            _check_model(whole, key, column)
+        yield column
+
+
+def _check_model(whole: TomlTable, key: str, column: Network) -> Config:
+    if not Path(column.model).is_dir():
+        raise whole.error(key, f"there is no model {column.model}")
+    config = Config.of_model(column.model)
+    try:
+        column.check_config(config)
+    except ArgumentError as error:
+        raise whole.error(key, str(error)) from error
+    return config
+
+
+def _read_search(whole: TomlTable, rows: Any) -> Iterator[Network]:
+    for column in _read_columns(whole, "search", rows):
+        kinds = " or ".join(SEARCH_FEATURES)
+        if not isinstance(column, Network):
+            problem = f"expected models of the kind {kinds}, found {column.kind()}"
+            raise whole.error("search", problem)
+        kind = Config.of_model(column.model).kind
+        if kind not in SEARCH_FEATURES:
+            problem = f"{column.model}: expected a model of the kind {kinds}, found one of {kind}"
+            raise whole.error("search", f"{problem}; it belongs in lists")
+        yield column
+
+
+def _read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+    for key, value in given.items():
+        name = key.replace("_", "-")
+        if name not in LIMITS:
+            raise table.error(key, unknown("limit", name, LIMITS))
+        if (valid := limit_values(LIMITS[name], value)) is not None:
+            raise table.error(key, f"expected {valid}, got {value!r}")
+        yield name, value
+
+
+def _is_beside(system: System) -> bool:
+    """Return whether the moses.ini is in the system's folder, so that Moses may use it there."""
+    assert system.moses_ini is not None
+    return os.path.realpath(system.moses_ini.parent) == os.path.realpath(system.folder)
+
+
+def _check_equal_weights(system: System, own: Weights) -> None:
+    for name, values in system.weights.search.items():
+        for place, (one, other) in enumerate(zip(values, own.get(name, values), strict=False)):
+            if format_weight(one) != format_weight(other):
+                label = f"{name}_{place}"
+                found = f"{label} is {format_weight(one)}, and {format_weight(other)}"
+                cure = "correct one of them, because Moses would use the other one"
+                raise system.weight_error(f"{found} in {system.moses_ini}: {cure}")
