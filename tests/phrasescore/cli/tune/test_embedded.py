@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
-from moses_integration.decoder import phrase_tables
+from moses_integration.decoder.phrase_tables import PhrasePairs, PhraseTables
 from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
@@ -91,17 +91,17 @@ def test_tables_and_networks_are_loaded_once(
     embedded: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read, loaded = [], []
-    read_pairs = phrase_tables.read_phrase_pairs
+    read_pairs = PhraseTables.pairs
 
-    def count(*arguments: object, **options: object) -> object:
-        read.append(arguments)
-        return read_pairs(*arguments, **options)  # type: ignore[arg-type]
+    def count(tables: PhraseTables, phrases: object) -> PhrasePairs:
+        read.append(phrases)
+        return read_pairs(tables, phrases)
 
     def load(path: str) -> Checkpoint:
         loaded.append(path)
         return load_checkpoint(path)
 
-    monkeypatch.setattr("moses_integration.decoder.phrase_tables.read_phrase_pairs", count)
+    monkeypatch.setattr(PhraseTables, "pairs", count)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     RandomCslm(["the", "house", "home"], order=3, path=embedded / "cslm")
