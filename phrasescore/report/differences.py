@@ -21,6 +21,7 @@ from phrasescore.report.blocks import (
     Table,
     shown,
 )
+from phrasescore.report.inputs import REFERENCES, TWO_SYSTEMS, MadeSection, ReportInputs, needs
 
 Words = Sequence[str]
 
@@ -49,8 +50,18 @@ class _Choice(NamedTuple):
     total: int  # of all sentences with a gain, or with a loss
 
 
+@needs(TWO_SYSTEMS, REFERENCES)
+def differences(inputs: ReportInputs) -> MadeSection:
+    """Return the sentences and n-grams in which systems differ from the first one."""
+    section = difference_section(inputs.comparison)
+    # The results say that systems are equal: only who asks for the section needs to be told.
+    if section.blocks or "differences" not in inputs.only:
+        return MadeSection(section)
+    return MadeSection(None, ["all systems have the same matches with the references"])
+
+
 def difference_section(comparison: Comparison) -> Section:
-    """Return a section with the sentences and n-grams in which systems differ from the first."""
+    """Return the section about a comparison."""
     scores = comparison.sentence_scores()
     ngrams = _matching_ngrams(comparison)
     blocks: list[Block] = [*_marked_sentences(comparison, scores)]

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
+from phrasescore.report.inputs import MODEL, MadeSection, ReportInputs, needs
 
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
 
@@ -16,8 +17,14 @@ the other decreases, the network is overfitting. Perplexities cannot be compared
 with different data or shortlists."""
 
 
-def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
+@needs(MODEL)
+def training(inputs: ReportInputs) -> MadeSection:
     """Return the models' learning curves and a table of the models."""
+    return MadeSection(training_section(inputs.models))
+
+
+def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
+    """Return the section about some models."""
     curves = [curve for name, model in models for curve in _curves(name, model)]
     drawn = [[(x, y) for x, y in points if y <= _HIGHEST] for _, points in curves]
     caption = "The lower, the better. A line that rises again shows overfitting."

@@ -10,18 +10,17 @@ from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.text_settings import to_toml
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.evaluation.systems_table import TABLE, read_systems_table
 from phrasescore.features.columns import Column
 from phrasescore.io.output import open_output
 from phrasescore.io.text import is_stream, open_input
 from phrasescore.records import ConfidenceCurve
-from phrasescore.settings.toml_file import read_toml
 from phrasescore.systems.text import TextProcessing
 
 if TYPE_CHECKING:
     from phrasescore.systems.system import System
 
 SYSTEM, INI, WEIGHTS = "system.toml", "moses.ini", "weights"
-_TABLE = "table.toml"  # the record of an experiment
 
 
 def find_system_file(path: str) -> str:
@@ -54,13 +53,13 @@ def _find_row(path: str) -> str | None:
     """Return the system that an experiment recorded for its folder, or for that of a row."""
     folder = os.path.realpath(path)
     for base in (folder, os.path.dirname(folder)):
-        if not os.path.exists(table := os.path.join(base, _TABLE)):
+        if not os.path.exists(table := os.path.join(base, TABLE)):
             continue
-        values = read_toml(table)
-        rows = {row["name"]: os.path.join(base, row.get("system", "")) for row in values["row"]}
-        for name, system in rows.items():
+        found = read_systems_table(table)
+        for row in found.rows:
+            system = os.path.join(base, row.system)
             is_own = base != folder and folder in (system, os.path.dirname(system))
-            if is_own or (base == folder and name == values.get("best")):
+            if row.system and (is_own or (base == folder and row is found.chosen)):
                 return os.path.join(system, SYSTEM)
     return None
 

@@ -2,7 +2,7 @@
 
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Intervals, Lines, Points, Section, Table
-from phrasescore.report.phrases import TablePair
+from phrasescore.report.inputs import TablePair
 
 
 def blocks_of(section: Section) -> dict[str, Table | Points | Lines | Intervals]:

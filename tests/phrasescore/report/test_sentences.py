@@ -3,15 +3,12 @@
 import numpy as np
 import pytest
 
+from phrasescore.models.attention import attention_weights, soft_parse
 from phrasescore.report.blocks import Matrix, Pyramid
 from phrasescore.report.sentences import (
     SentencePair,
     alignment_section,
-    attention_weights,
     draw_sentences,
-    draw_texts,
-    note_unknown_words,
-    soft_parse,
     soft_parse_section,
 )
 from tests import reference_grconv, reference_rnnsearch
@@ -36,21 +33,6 @@ def test_others_are_drawn_for_want_of_legible_ones_but_none_with_an_empty_side()
     sides = [texts(0, 3, 9, 40), texts(9, 0, 9, 9)]
     assert draw_sentences(sides) == [2, 3]
     assert draw_sentences([texts(0), texts(1)]) == []
-
-
-def test_texts_of_a_map_are_distinct_and_in_the_order_of_the_text() -> None:
-    found = texts(1, 2, 0, 3, 4)
-    assert draw_texts([*found, *found], 10) == texts(1, 2, 0, 3, 4)[:2] + found[3:]
-    drawn = draw_texts(found, 2)
-    assert len(drawn) == 2
-    assert drawn == sorted(drawn, key=found.index)
-
-
-def test_half_of_the_words_unknown_is_worth_a_note() -> None:
-    network = RandomNetwork("grconv", ["a", "b"], ["x"]).checkpoint
-    assert note_unknown_words("m", network, [("a", "b", "c", "d")]) == []
-    (note,) = note_unknown_words("m", network, [("a",), ("c", "d")])
-    assert note.startswith("m knows 1 of the 3 words that it reads: ")
 
 
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue", "est"], ["the", "house", "is", "blue"]

@@ -9,16 +9,15 @@ import pytest
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
+from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.records import ReliabilityRow
 from phrasescore.report.blocks import Intervals, Table
-from phrasescore.report.systems import (
-    compared_table,
-    groups_section,
+from phrasescore.report.results import (
+    group_intervals,
     reliability_figure,
     results_section,
     weights_table,
 )
-from phrasescore.report.tuning import TuneReport
 from tests.phrasescore.evaluation.test_systems_table import score
 
 REFERENCE = ["a b c d e", "f g h i", "k l m n o p"]
@@ -58,7 +57,7 @@ def table_and_figure(results: SystemsTable) -> tuple[Table, Intervals | None]:
 
 def test_systems_have_their_difference_from_the_first() -> None:
     comparison = compare("first", "other")
-    table, figure = table_and_figure(compared_table(comparison, "text"))
+    table, figure = table_and_figure(comparison.to_table("text"))
     assert table.columns == ("system", "BLEU", "difference", "p", "95% interval", "length ratio")
     first, other = table.rows
     low = 100 * math.exp(1 - 15 / 11) * (10 / 11) ** 0.25
@@ -75,7 +74,7 @@ def test_systems_have_their_difference_from_the_first() -> None:
 
 
 def test_a_single_system_is_not_compared() -> None:
-    table, figure = table_and_figure(compared_table(compare("first"), "text"))
+    table, figure = table_and_figure(compare("first").to_table("text"))
     assert (table.columns, figure) == (("system", "BLEU", "length ratio"), None)
 
 
@@ -140,9 +139,7 @@ def test_replicas_have_a_deviation() -> None:
 def test_groups_have_their_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     comparison = compare("first", "other")
-    section = groups_section(comparison, [comparison.by_length("reference")])
-    (figure,) = section.blocks
-    assert isinstance(figure, Intervals)
+    figure = group_intervals(comparison, comparison.by_length("reference"), "groups-1")
     assert figure.rows == ("1-5", "6-10")
     assert [each.name for each in figure.series] == ["first", "other"]
     assert [each.values[1] for each in figure.series] == pytest.approx([100, 100])
@@ -157,9 +154,7 @@ def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) 
     texts = [*["a b c"] * 10, "a b c d e f g"]
     systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
     comparison = Comparison(systems, [sentences(texts)])
-    section = groups_section(comparison, [comparison.by_length("reference")])
-    (figure,) = section.blocks
-    assert isinstance(figure, Intervals)
+    figure = group_intervals(comparison, comparison.by_length("reference"), "groups-1")
     assert figure.rows == ("1-5",)
     assert [len(each.values) for each in figure.series] == [1, 1]
     assert figure.caption.endswith("1-5: 10, 6-10: 1. Groups of fewer than 10 are not drawn.")

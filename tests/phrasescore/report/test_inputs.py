@@ -4,9 +4,8 @@ import shutil
 
 import pytest
 
-from tests.doubles import RandomCslm
 from tests.log import warnings
-from tests.phrasescore.workflows.report.report_folder import BASELINE, REFERENCE, Folder, facts
+from tests.phrasescore.report.report_folder import BASELINE, REFERENCE, Folder
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -18,7 +17,7 @@ def test_models_have_the_last_parts_of_their_paths_or_whole_paths_where_these_ar
         shutil.copytree(folder.model("rnn"), folder.path / parent / "rnn")
     one, two = (str(folder.path / parent / "rnn") for parent in ("one", "two"))
     report = folder.make(models=one, only=["training"])
-    assert facts(report)["model"].startswith("rnn: encoder-decoder, target given source, ")
+    assert report["title"] == "Report on rnn"
     report = folder.make(models=f"{one} {two}", only=["training"])
     assert [row[0] for row in report["sections"][0]["blocks"][-1]["rows"]] == [one, two]
 
@@ -33,9 +32,3 @@ def test_translations_of_another_length_are_warned_of(
     assert 2 * len(BASELINE.split()) > reference_words
     (warning,) = warnings(caplog)
     assert warning.startswith(f"other has {words} words, the references {reference_words}: ")
-
-
-def test_a_language_model_is_said_to_predict_the_target_alone(folder: Folder) -> None:
-    RandomCslm(["the", "house"], path=folder.path / "cslm")
-    report = folder.make(models=str(folder.path / "cslm"), only=["training"])
-    assert facts(report)["model"].startswith("cslm: cslm, target, ")

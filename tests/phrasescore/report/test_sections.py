@@ -9,10 +9,10 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.generation.generator import Generated
+from phrasescore.report.make_report import PLANS
 from phrasescore.settings.evaluation import SECTIONS
-from phrasescore.workflows.report import sections
 from tests.doubles import RandomModel
-from tests.phrasescore.workflows.report.report_folder import (
+from tests.phrasescore.report.report_folder import (
     BASELINE,
     SOURCE,
     TARGET_WORDS,
@@ -29,7 +29,7 @@ TEXTS: dict[str, Any] = {"source": "src", "references": ["ref"]}
 
 
 def test_every_section_has_a_plan() -> None:
-    assert tuple(sections.SECTION_PLANS) == SECTIONS
+    assert tuple(PLANS) == SECTIONS
 
 
 # Phrases of the table
@@ -102,15 +102,6 @@ def test_attention_and_soft_parses_are_of_the_same_sentences(folder: Folder) -> 
     assert block(report, "parse-1-1")["words"] == ["la", "maison", "est", "bleue"]
     # Three sentences make no map.
     assert facts(report)["left out: sentences"].endswith("a map needs 4 points, found 3")
-
-
-def test_a_model_that_knows_few_of_the_words_is_warned_of(folder: Folder) -> None:
-    folder.write("src", "la casa blanca\n")
-    report = folder.make(models="gr", source="src", only=["parses"])
-    assert facts(report)["note: parses"] == (
-        "gr knows 1 of the 3 words that it reads: was it trained on this language, with words "
-        "split in this way?"
-    )
 
 
 def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
