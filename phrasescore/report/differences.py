@@ -21,7 +21,7 @@ from phrasescore.report.blocks import (
     Table,
     shown,
 )
-from phrasescore.report.inputs import REFERENCES, TWO_SYSTEMS, MadeSection, ReportInputs, needs
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 
 Words = Sequence[str]
 
@@ -50,24 +50,19 @@ class _Choice(NamedTuple):
     total: int  # of all sentences with a gain, or with a loss
 
 
-@needs(TWO_SYSTEMS, REFERENCES)
+@needs("two systems (--translation)", "--references")
 def differences(inputs: ReportInputs) -> MadeSection:
     """Return the sentences and n-grams in which systems differ from the first one."""
-    section = difference_section(inputs.comparison)
-    # The results say that systems are equal: only who asks for the section needs to be told.
-    if section.blocks or "differences" not in inputs.only:
-        return MadeSection(section)
-    return MadeSection(None, ["all systems have the same matches with the references"])
-
-
-def difference_section(comparison: Comparison) -> Section:
-    """Return the section about a comparison."""
+    comparison = inputs.comparison
     scores = comparison.sentence_scores()
     ngrams = _matching_ngrams(comparison)
     blocks: list[Block] = [*_marked_sentences(comparison, scores)]
     for index in range(1, len(scores)):
         blocks += _ngram_table(comparison, index, ngrams)
-    return Section("differences", "Where systems differ", _LEAD, tuple(blocks))
+    # The results say that systems are equal: only who asks for the section needs to be told.
+    if not blocks and "differences" in inputs.only:
+        return MadeSection(None, ["all systems have the same matches with the references"])
+    return MadeSection(Section("differences", "Where systems differ", _LEAD, tuple(blocks)))
 
 
 def _marked_sentences(

@@ -162,16 +162,16 @@ class NamedModel(NamedTuple):
 class ReportInputs:
     """All inputs for a report; the phrase table is read lazily."""
 
-    table: str | None  # the path of a phrase table
-    models: list[NamedModel]
-    source: Sentences | None
-    references: list[Sentences]
-    systems: list[ComparedSystem]
-    experiment: str | None  # the folder of an experiment
-    experiment_table: SystemsTable | None
-    only: Sequence[SectionName]  # the sections that the page includes; empty for all
-    compute: Compute
-    progress: ProgressCallback | None
+    table: str | None = None  # the path of a phrase table
+    models: Sequence[NamedModel] = ()
+    source: Sentences | None = None
+    references: Sequence[Sentences] = ()
+    systems: Sequence[ComparedSystem] = ()
+    experiment: str | None = None  # the folder of an experiment
+    experiment_table: SystemsTable | None = None
+    only: Sequence[SectionName] = ()  # the sections that the page includes; empty for all
+    compute: Compute = Compute()
+    progress: ProgressCallback | None = None
 
     def of_kind(self, *properties: str) -> list[NamedModel]:
         """Return the models whose kind has at least one of the given properties."""
@@ -217,34 +217,20 @@ class ReportInputs:
         return {name: read_tune_report(path) for name, path in existing.items()}
 
 
-class Need(NamedTuple):
-    """An input that a section requires."""
-
-    name: str  # as options and messages name it
-    is_met: Callable[[ReportInputs], object]
-    kind: str = ""  # the property of the models that are needed, if only these can be missing
-
-
-TABLE_NEED = Need("TABLE", lambda inputs: inputs.table is not None)
-SOURCE = Need("--source", lambda inputs: inputs.source)
-REFERENCES = Need("--references", lambda inputs: inputs.references)
-SYSTEM = Need("--translation", lambda inputs: inputs.systems)
-TWO_SYSTEMS = Need("two systems (--translation)", lambda inputs: len(inputs.systems) > 1)
-ANY_TARGET = Need(
-    "--references or --translation", lambda inputs: inputs.references or inputs.systems
-)
-EXPERIMENT = Need("--experiment", lambda inputs: inputs.experiment)
-RESULTS = Need(
-    "--translation and --references, or --experiment",
-    lambda inputs: inputs.experiment or (inputs.systems and inputs.references),
-)
-MODEL = Need("a --model", lambda inputs: inputs.models)
-
-
-def model_that(prop: str) -> Need:
-    """Return the need for a model whose kind has a property."""
-    name = f"a --model of the kind {' or '.join(kind_names(**{prop: True}))}"
-    return Need(name, lambda inputs: inputs.of_kind(prop), prop)
+# How options and messages name an input, and whether it is given.
+_IS_GIVEN: dict[str, Callable[[ReportInputs], object]] = {
+    "TABLE": lambda inputs: inputs.table is not None,
+    "--source": lambda inputs: inputs.source,
+    "--references": lambda inputs: inputs.references,
+    "--translation": lambda inputs: inputs.systems,
+    "two systems (--translation)": lambda inputs: len(inputs.systems) > 1,
+    "--references or --translation": lambda inputs: inputs.references or inputs.systems,
+    "--experiment": lambda inputs: inputs.experiment,
+    "--translation and --references, or --experiment": lambda inputs: (
+        inputs.experiment or (inputs.systems and inputs.references)
+    ),
+    "a --model": lambda inputs: inputs.models,
+}
 
 
 class MadeSection(NamedTuple):
@@ -258,19 +244,23 @@ class SectionPlan(NamedTuple):
     """The function that makes a section, and the inputs that it requires."""
 
     make: Callable[[ReportInputs], MadeSection]
-    needs: tuple[Need, ...]
+    needs: tuple[str, ...]  # names of inputs
+    kind: str  # the required property of a model's kind; empty if no such model is required
     is_map: bool  # whether the section needs the packages of the extra "report"
 
-    def missing(self, inputs: ReportInputs) -> list[Need]:
-        """Return the required inputs that are missing."""
-        return [need for need in self.needs if not need.is_met(inputs)]
+    def missing(self, inputs: ReportInputs) -> list[str]:
+        """Return the names of the required inputs that are missing."""
+        missing = [name for name in self.needs if not _IS_GIVEN[name](inputs)]
+        if self.kind and not inputs.of_kind(self.kind):
+            missing.append(f"a --model of the kind {' or '.join(kind_names(**{self.kind: True}))}")
+        return missing
 
 
 def needs(
-    *required: Need, is_map: bool = False
+    *names: str, kind: str = "", is_map: bool = False
 ) -> Callable[[Callable[[ReportInputs], MadeSection]], SectionPlan]:
     """Return a decorator that makes a plan of the function that makes a section."""
-    return lambda make: SectionPlan(make, required, is_map)
+    return lambda make: SectionPlan(make, names, kind, is_map)
 
 
 def read_inputs(

@@ -16,7 +16,7 @@ from phrasescore.evaluation.systems_table import TABLE, join_names
 from phrasescore.progress import ProgressCallback
 from phrasescore.report import differences, maps, phrases, results, sentences, training
 from phrasescore.report.blocks import Fact, Figure, Report, Section
-from phrasescore.report.inputs import LONG, NamedModel, Need, ReportInputs, SectionPlan, read_inputs
+from phrasescore.report.inputs import LONG, ReportInputs, SectionPlan, read_inputs
 from phrasescore.report.page import check_folder, write_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, SectionName
@@ -131,7 +131,7 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
     left_out: list[tuple[str, str]] = []
     for key in wanted:
         if missing[key]:
-            reasons: Sequence[str] = [f"needs {_names(missing[key])}"]
+            reasons: Sequence[str] = [f"needs {join_names(missing[key])}"]
         elif PLANS[key].is_map and not _is_installed(*_EXTRA):
             reasons = [_cure("this section")]
         else:
@@ -174,32 +174,17 @@ def _opening(inputs: ReportInputs) -> tuple[str, str]:
         texts = join_names(results.tests)
         title = f"Translation of {texts}" if texts else "Translation"
         return title, results.headline()
-    models = [model.name for model in inputs.models]
-    title = f"Report on {join_names(models)}" if models else "phrasescore report"
-    return title, " ".join(f"{_describe(model)}." for model in inputs.models)
+    models = join_names([model.name for model in inputs.models])
+    return f"Report on {models}" if models else "phrasescore report", ""
 
 
-def _describe(model: NamedModel) -> str:
-    """Return a model's kind and its perplexity on held-out data."""
-    name, checkpoint = model
-    record = checkpoint.record
-    text = f"{name} is a network of the kind {checkpoint.config.kind}"
-    best = next((each for each in record.curve if each.update == record.best_update), None)
-    if best is None or best.validation_perplexity is None:
-        return text
-    return f"{text} with a perplexity of {best.validation_perplexity:.2f} on held-out data"
-
-
-def _refuse_missing(key: SectionName, missing: Sequence[Need], inputs: ReportInputs) -> None:
+def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
     """Reject a requested section if one of its inputs is missing."""
-    if inputs.models and len(missing) == 1 and missing[0].kind:
-        raise _wrong_kind(key, missing[0].kind, inputs)
-    if missing:
-        raise ArgumentError(f"{key} needs {_names(missing)}")
-
-
-def _names(needs: Sequence[Need]) -> str:
-    return join_names([need.name for need in needs])
+    kind = PLANS[key].kind
+    if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
+        raise _wrong_kind(key, kind, inputs)
+    if names:
+        raise ArgumentError(f"{key} needs {join_names(names)}")
 
 
 def _wrong_kind(name: str, wanted: str, inputs: ReportInputs) -> ModelError:

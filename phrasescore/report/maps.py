@@ -17,17 +17,7 @@ from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Points, Section, shown
-from phrasescore.report.inputs import (
-    LONG,
-    MAP_POINTS,
-    MODEL,
-    SOURCE,
-    TABLE_NEED,
-    MadeSection,
-    ReportInputs,
-    model_that,
-    needs,
-)
+from phrasescore.report.inputs import LONG, MAP_POINTS, MadeSection, ReportInputs, needs
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -64,7 +54,7 @@ class Vectors(NamedTuple):
     caption: str  # how the points were chosen
 
 
-@needs(MODEL, is_map=True)
+@needs("a --model", is_map=True)
 def words(inputs: ReportInputs) -> MadeSection:
     """Return maps of the words that models read and predict."""
     sets = [
@@ -75,7 +65,7 @@ def words(inputs: ReportInputs) -> MadeSection:
     return MadeSection(*map_section("words", sets))
 
 
-@needs(TABLE_NEED, model_that("scores_phrases"), is_map=True)
+@needs("TABLE", kind="scores_phrases", is_map=True)
 def phrases(inputs: ReportInputs) -> MadeSection:
     """Return maps of long source phrases."""
     models = inputs.phrase_models()
@@ -96,7 +86,7 @@ def phrases(inputs: ReportInputs) -> MadeSection:
     return MadeSection(*map_section("phrases", sets))
 
 
-@needs(SOURCE, model_that("has_source_vectors"), is_map=True)
+@needs("--source", kind="has_source_vectors", is_map=True)
 def sentences(inputs: ReportInputs) -> MadeSection:
     """Return maps of the sentences that models read."""
     assert inputs.source is not None

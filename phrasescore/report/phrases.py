@@ -23,14 +23,12 @@ from phrasescore.report.blocks import Cell, Points, Section, Table, shown
 from phrasescore.report.inputs import (
     LONG,
     MIN_TARGETS,
-    TABLE_NEED,
     MadeSection,
     NamedModel,
     ReportInputs,
     SourcePhrase,
     TableChoice,
     TablePair,
-    model_that,
     needs,
 )
 from phrasescore.settings.compute import Compute
@@ -66,7 +64,7 @@ table does not have the target. Samples without </s> after twice the number of s
 10 are left out."""
 
 
-@needs(TABLE_NEED, model_that("scores_phrases"))
+@needs("TABLE", kind="scores_phrases")
 def preferences(inputs: ReportInputs) -> MadeSection:
     """Return tables with the targets that the table and each model prefer."""
     choice, models = inputs.table_choice, inputs.phrase_models()
@@ -85,7 +83,7 @@ def preferences(inputs: ReportInputs) -> MadeSection:
     return MadeSection(preference_section(choice, preferred, models[0].column, drawn))
 
 
-@needs(TABLE_NEED, model_that("scores_phrases"))
+@needs("TABLE", kind="scores_phrases")
 def scores(inputs: ReportInputs) -> MadeSection:
     """Return a plot per model of its scores against the table's."""
     choice = inputs.table_choice

@@ -11,15 +11,7 @@ from phrasescore.evaluation.significance import SAMPLES
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, join_names
 from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.report.blocks import Block, Cell, Estimates, Intervals, Points, Section, Table
-from phrasescore.report.inputs import (
-    EXPERIMENT,
-    REFERENCES,
-    RESULTS,
-    SYSTEM,
-    MadeSection,
-    ReportInputs,
-    needs,
-)
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 from phrasescore.report.page import MINUS
 
 _BLEU = "BLEU, from 0 to 100, as in multi-bleu.perl: on the words in the files, without smoothing."
@@ -35,20 +27,15 @@ Each group of sentences is scored as a separate corpus. The whiskers are 95% int
 samples of a group's sentences. Both are unreliable for a few sentences."""
 
 
-@needs(RESULTS)
+@needs("--translation and --references, or --experiment")
 def results(inputs: ReportInputs) -> MadeSection:
     """Return the table of systems and their differences from the first one."""
     table = inputs.results
     assert table is not None
-    return MadeSection(results_section(table))
-
-
-def results_section(table: SystemsTable) -> Section:
-    """Return the section about a table of systems."""
     differences = _differences(table)
     figures = () if differences is None else (differences,)
     notes = tuple(_table_notes(table))
-    return Section("results", "Results", "", (_systems_table(table), *figures), notes)
+    return MadeSection(Section("results", "Results", "", (_systems_table(table), *figures), notes))
 
 
 def _systems_table(table: SystemsTable) -> Table:
@@ -162,7 +149,7 @@ def _differences(table: SystemsTable) -> Intervals | None:
     )
 
 
-@needs(SYSTEM, REFERENCES)
+@needs("--translation", "--references")
 def groups(inputs: ReportInputs) -> MadeSection:
     """Return one figure per breakdown, with bootstrap intervals."""
     comparison = inputs.comparison
@@ -197,7 +184,7 @@ def group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> 
     return Intervals(name, title, "BLEU", labels, series, caption=caption)
 
 
-@needs(EXPERIMENT)
+@needs("--experiment")
 def tuning(inputs: ReportInputs) -> MadeSection:
     """Return the weights of an experiment's rows, and the reliability of their confidence."""
     reports = inputs.tune_reports()

@@ -12,14 +12,7 @@ from phrasescore.models.attention import attention_weights, soft_parse
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
-from phrasescore.report.inputs import (
-    ANY_TARGET,
-    SOURCE,
-    MadeSection,
-    ReportInputs,
-    model_that,
-    needs,
-)
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 
 Words = tuple[str, ...]
 
@@ -59,7 +52,7 @@ def draw_sentences(sides: Sequence[Sequence[Words]]) -> list[int]:
     return sorted(generator.sample(drawn_from, min(SENTENCES, len(drawn_from))))
 
 
-@needs(SOURCE, ANY_TARGET, model_that("aligns_words"))
+@needs("--source", "--references or --translation", kind="aligns_words")
 def alignments(inputs: ReportInputs) -> MadeSection:
     """Return attention matrices of random sentences."""
     pairs, reasons = _choose_sentences(inputs)
@@ -68,7 +61,7 @@ def alignments(inputs: ReportInputs) -> MadeSection:
     return MadeSection(alignment_section(models, pairs, origin), reasons)
 
 
-@needs(SOURCE, model_that("parses_source"))
+@needs("--source", kind="parses_source")
 def parses(inputs: ReportInputs) -> MadeSection:
     """Return soft parses of random sentences."""
     models, reasons = [], []

@@ -4,10 +4,11 @@ import random
 
 import pytest
 
-from phrasescore.evaluation.comparison import ComparedSystem, Comparison
+from phrasescore.evaluation.comparison import ComparedSystem
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.report.blocks import Block, MarkedSentence, MarkedTexts, Section, Table
-from phrasescore.report.differences import difference_section, mark_differences, mark_matches
+from phrasescore.report.differences import differences, mark_differences, mark_matches
+from tests.phrasescore.report import report_blocks
 from tuning.metrics import Bleu
 
 
@@ -19,7 +20,8 @@ def section_of(
     references: list[Sentences], source: Sentences | None = None, **systems: Sentences
 ) -> Section:
     compared = [ComparedSystem(name, [text]) for name, text in systems.items()]
-    return difference_section(Comparison(compared, references, source))
+    given = {"systems": compared, "references": references, "source": source}
+    return report_blocks.section_of(differences, **given)
 
 
 def block_of(section: Section, name: str) -> Block:

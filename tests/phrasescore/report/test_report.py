@@ -75,14 +75,6 @@ def test_the_command_and_the_inputs_are_on_the_page(folder: Folder) -> None:
     assert "<code>x &lt;y&gt;</code>" in page
 
 
-def test_models_alone_are_described(folder: Folder) -> None:
-    report = folder.make(models="rnn lm", only=["training"])
-    assert report["title"] == "Report on rnn and lm"
-    assert report["lead"] == (
-        "rnn is a network of the kind encoder-decoder. lm is a network of the kind cslm."
-    )
-
-
 def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
     folder.write(os.fsdecode(b"b\xff"), BASELINE)
     name, path = os.fsdecode(b"s\xe9"), os.fsdecode(b"b\xff")

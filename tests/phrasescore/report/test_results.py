@@ -11,14 +11,15 @@ from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.records import ReliabilityRow
+from phrasescore.report import results
 from phrasescore.report.blocks import Intervals, Table
 from phrasescore.report.results import (
     group_intervals,
     reliability_figure,
-    results_section,
     weights_table,
 )
 from tests.phrasescore.evaluation.test_systems_table import score
+from tests.phrasescore.report.report_blocks import section_of
 
 REFERENCE = ["a b c d e", "f g h i", "k l m n o p"]
 # The other system loses the second sentence.
@@ -40,13 +41,13 @@ def compare(*names: str) -> Comparison:
     return Comparison(systems, [sentences(REFERENCE)])
 
 
-def results(*scores: SystemScore) -> SystemsTable:
+def news(*scores: SystemScore) -> SystemsTable:
     rows = (TableRow(f"row {at}", scores={"news": each}) for at, each in enumerate(scores))
     return SystemsTable("bleu", texts=(TableText("news"),), rows=tuple(rows))
 
 
-def table_and_figure(results: SystemsTable) -> tuple[Table, Intervals | None]:
-    table, *figures = results_section(results).blocks
+def table_and_figure(found: SystemsTable) -> tuple[Table, Intervals | None]:
+    table, *figures = section_of(results.results, experiment_table=found).blocks
     assert isinstance(table, Table)
     if not figures:
         return table, None
@@ -106,7 +107,7 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
         ("news", (1, None)),
         ("talks", (1, None)),
     ]
-    notes = results_section(found).notes
+    notes = section_of(results.results, experiment_table=found).notes
     assert (notes[0], len(notes)) == ("one.", 3)
 
 
@@ -120,18 +121,20 @@ def test_no_p_value_is_of_the_text_of_tuning_even_if_it_is_the_only_one() -> Non
     table, figure = table_and_figure(found)
     assert table.columns == ("system", "BLEU", "length ratio")
     assert (table.strong, figure) == ((), None)
-    assert not any("p:" in note for note in results_section(found).notes)
+    assert not any(
+        "p:" in note for note in section_of(results.results, experiment_table=found).notes
+    )
 
 
 def test_only_significant_gains_are_bold() -> None:
     rows = [score(51, 1, 0.049), score(52, 2, 0.05), score(48, -2, 0), score(50, 0, 0)]
-    table, _ = table_and_figure(results(score(50), *rows))
+    table, _ = table_and_figure(news(score(50), *rows))
     assert table.strong == ((1, 1),)
 
 
 def test_replicas_have_a_deviation() -> None:
     replicas = SystemScore((50.0, 52.0), 1.0)
-    table, _ = table_and_figure(results(replicas))
+    table, _ = table_and_figure(news(replicas))
     assert table.columns[:3] == ("system", "BLEU", "±")
     assert table.rows[0][1:3] == pytest.approx((51.0, 2**0.5))
 
