@@ -4,7 +4,7 @@ Cho et al. (2014), section 4.3, figure 3 and tables 2 and 3.
 """
 
 import math
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -26,7 +26,6 @@ from phrasescore.report.inputs import (
     MadeSection,
     NamedModel,
     ReportInputs,
-    SourcePhrase,
     TableChoice,
     TablePair,
     needs,
@@ -184,15 +183,14 @@ def preference_section(
     """
     samples = [iter(of_model) for of_model in drawn.values()]
     kind = f"with {LONG} words or more and {MIN_TARGETS} targets or more"
-    captions = {
-        "frequent": f"The most frequent phrases {kind}; one of phrases that contain each other.",
-        "rare": f"Drawn from the phrases {kind} whose pairs were all extracted once.",
-    }
     columns = ["source phrase", "times extracted", "targets", "the table prefers"]
     columns += [f"{name} prefers" for name in models]
     columns += [f"{name} draws" for name in drawn]
     blocks = []
-    for name, sources in _groups(choice):
+    for name, sources, caption in (
+        ("frequent", choice.frequent, f"The most frequent phrases {kind}, without their parts."),
+        ("rare", choice.rare, f"Drawn from the phrases {kind} whose pairs were extracted once."),
+    ):
         rows: list[tuple[Cell, ...]] = []
         for source in sources:
             by_table = {target.pair: target.scores[column] for target in source.targets}
@@ -206,18 +204,11 @@ def preference_section(
             counts = (_count(source.times), len(source.targets))
             rows.append((shown(source.source), *counts, *cells))
         title = f"Long, {name} source phrases"
-        blocks.append(
-            Table(f"preferences-{name}", title, tuple(columns), tuple(rows), captions[name])
-        )
+        if rows:
+            blocks.append(Table(f"preferences-{name}", title, tuple(columns), tuple(rows), caption))
     return Section(
         "preferences", "What the table and the network prefer", _PREFERENCES_LEAD, tuple(blocks)
     )
-
-
-def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]:
-    for name, sources in (("frequent", choice.frequent), ("rare", choice.rare)):
-        if sources:
-            yield name, sources
 
 
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:
