@@ -78,27 +78,6 @@ def test_as_many_bigrams_are_linked_as_bleu_counts() -> None:
         assert max(matches) == max((n for n in range(1, 5) if statistics[0, n - 1]), default=0)
 
 
-def test_where_nothing_occurs_twice_a_word_has_its_longest_match() -> None:
-    draw = random.Random(2)
-    for _ in range(200):
-        words, reference = draw.sample("abcdefgh", 7), draw.sample("abcdefgh", 7)
-        text = "".join(reference)
-        expected = [
-            max(
-                (
-                    length
-                    for length in range(1, 5)
-                    for start in range(max(0, at - length + 1), at + 1)
-                    if start + length <= len(words)
-                    and "".join(words[start : start + length]) in text
-                ),
-                default=0,
-            )
-            for at in range(len(words))
-        ]
-        assert mark_matches(words, [reference])[0] == expected
-
-
 @pytest.mark.parametrize(
     ("words", "others", "expected"),
     [

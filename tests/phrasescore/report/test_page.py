@@ -9,7 +9,6 @@ import pytest
 from phrasescore.report.blocks import (
     Block,
     Cell,
-    Fact,
     MarkedGroup,
     MarkedLine,
     MarkedSentence,
@@ -82,12 +81,6 @@ def test_each_section_has_a_heading_that_the_contents_lead_to() -> None:
 def test_a_blank_line_in_a_lead_begins_a_paragraph() -> None:
     page = render_page(Report("", (), (Section("a", "", "One\nline.\n\n\n\nTwo.\n", ()),)))
     assert Elements(page).texts("p") == ["One\nline.", "Two."]
-
-
-def test_facts_are_names_and_values() -> None:
-    elements = Elements(render_page(Report("", (Fact("model", "m30k"), Fact("seed", "1")), ())))
-    assert elements.texts("dt") == ["model", "seed"]
-    assert elements.texts("dd") == ["m30k", "1"]
 
 
 def test_a_table_has_a_caption_headings_and_all_rows() -> None:
@@ -222,15 +215,6 @@ def test_the_page_refers_to_nothing_outside(odd_page: str) -> None:
 def test_the_policy_forbids_every_request_and_every_script(odd_page: str) -> None:
     contents = Elements(odd_page).attributes("content")
     assert "default-src 'none'; style-src 'unsafe-inline'" in contents
-
-
-def test_a_page_without_figures_is_small() -> None:
-    page = render_page(report_of(Table("t", "T", ("a",), (("b",),))))
-    assert len(page.encode()) < 60_000
-
-
-def test_the_same_report_gives_the_same_page(odd_page: str) -> None:
-    assert render_page(odd_report()) == odd_page
 
 
 def test_the_data_of_a_report_has_all_values_of_its_page() -> None:

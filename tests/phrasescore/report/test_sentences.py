@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from phrasescore.models.attention import attention_weights, soft_parse
 from phrasescore.report.blocks import Matrix, Pyramid
 from phrasescore.report.sentences import (
     SentencePair,
@@ -11,7 +10,7 @@ from phrasescore.report.sentences import (
     draw_sentences,
     soft_parse_section,
 )
-from tests import reference_grconv, reference_rnnsearch
+from tests import reference_rnnsearch
 from tests.random_networks import RandomNetwork
 
 Words = tuple[str, ...]
@@ -38,14 +37,6 @@ def test_others_are_drawn_for_want_of_legible_ones_but_none_with_an_empty_side()
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue", "est"], ["the", "house", "is", "blue"]
 # "grande" and "big" are unknown: id 1.
 PAIR = SentencePair(3, ("la", "grande", "maison"), ("the", "big", "&lt;house&gt;", "house"))
-
-
-def test_attention_is_that_of_the_slow_network_word_by_word() -> None:
-    network = RandomNetwork("rnnsearch", SOURCE_WORDS, TARGET_WORDS)
-    found = attention_weights(network.checkpoint, PAIR.source, PAIR.target)
-    expected = reference_rnnsearch.alignments(network.parameters, [2, 1, 3], [2, 1, 1, 3])
-    assert np.array(found) == pytest.approx(expected, abs=2e-5)
-    assert np.array(found).shape == (5, 4)
 
 
 def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> None:
@@ -81,16 +72,6 @@ def test_the_rows_of_a_right_to_left_network_stand_in_the_order_of_the_text() ->
     turned = [*expected[:-1][::-1], expected[-1]]
     assert np.array(matrix.values) == pytest.approx(np.array(turned), abs=2e-5)
     assert matrix.caption.startswith("Predicted from the last word to the first. Words unknown")
-
-
-def test_soft_parses_are_those_of_the_slow_network() -> None:
-    network = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
-    words = ("la", "maison", "grande", "est", "bleue")
-    found = soft_parse(network.checkpoint, words)
-    _, expected = reference_grconv.encode(network.parameters, [2, 3, 1, 5, 4])
-    assert [len(level) for level in found] == [4, 3, 2, 1]
-    for level, wanted in zip(found, expected, strict=True):
-        assert np.array(level) == pytest.approx(np.array(wanted), abs=2e-5)
 
 
 def test_a_sentence_of_one_word_has_a_parse_without_levels() -> None:
