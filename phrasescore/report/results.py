@@ -84,7 +84,7 @@ def _caption(table: SystemsTable, *, has_bold: bool) -> Iterator[str]:
     for row in table.rows:
         if row.features:
             yield f"{row.name}: {row.features}."
-    if command := table.use():
+    if command := table.command():
         yield f"To use {table.choice()}, in the experiment's folder: {command}"
     for row in table.rows:
         for remark in row.remarks:
