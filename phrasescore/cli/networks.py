@@ -129,7 +129,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 
 def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
     """Log why training ended, what the network promises, and the next step."""
-    from phrasescore.report.verdict import judge
+    from phrasescore.training.verdict import judge
 
     is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
     _logger.info("%s: %s", model, record.summary())

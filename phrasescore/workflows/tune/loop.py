@@ -17,6 +17,7 @@ from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError, some_names
 from phrasescore.evaluation.sentences import find_references
+from phrasescore.evaluation.tune_report import RoundRow, TuneReport
 from phrasescore.features.columns import Column, as_columns, check_columns
 from phrasescore.features.given_scores import GivenScores
 from phrasescore.features.named import NamedFeature
@@ -27,7 +28,6 @@ from phrasescore.io.output import open_output, optional_path
 from phrasescore.io.text import MARKUP, decode, is_stream, read_lines
 from phrasescore.progress import ProgressCallback, format_count
 from phrasescore.records import WeightPair, Weights
-from phrasescore.report.tuning import RoundRow, TuneReport
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring

@@ -11,11 +11,11 @@ from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import is_sparse, write_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import show_controls, some_names
+from phrasescore.evaluation.tune_report import FeatureRow, TuneReport
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_count
 from phrasescore.records import WeightPair, Weights
-from phrasescore.report.tuning import FeatureRow, TuneReport
 from phrasescore.settings.tuning import TuningFiles
 from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult
 from tuning.metrics import Metric

@@ -14,8 +14,8 @@ from moses_integration.decoder.phrase_tables import PhrasePairs, PhraseTables
 from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
+from phrasescore.evaluation.tune_report import read_tune_report
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.tune.rounds import Rounds
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
