@@ -36,6 +36,12 @@ from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
 from phrasescore.settings.tuning import TuningFiles as TuningFiles
 from phrasescore.systems.added import ScoreSummary as ScoreSummary
+from phrasescore.systems.folder import write_system as write_system
+from phrasescore.systems.system import System as System
+from phrasescore.systems.system import read_system as read_system
+from phrasescore.systems.translation import Translation as Translation
+from phrasescore.systems.translator import Translator as Translator
+from phrasescore.systems.translator import load_system as load_system
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
@@ -43,8 +49,6 @@ from phrasescore.workflows.building.language_model import BuildLmSummary as Buil
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary
 from phrasescore.workflows.building.system import build as build
-from phrasescore.workflows.decode import DecodeSummary as DecodeSummary
-from phrasescore.workflows.decode import decode as decode
 from phrasescore.workflows.evaluate import Evaluation as Evaluation
 from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
@@ -67,7 +71,6 @@ from phrasescore.workflows.rerank import rerank_lists as rerank_lists
 from phrasescore.workflows.rescore import rescore as rescore
 from phrasescore.workflows.rescore import rescore_lists as rescore_lists
 from phrasescore.workflows.score import score as score
-from phrasescore.workflows.search_settings import SearchSettings as SearchSettings
 from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment
 from phrasescore.workflows.select import SelectSummary as SelectSummary
@@ -75,12 +78,8 @@ from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import show as show
 from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
-from phrasescore.workflows.translation.translate import Decoder as Decoder
-from phrasescore.workflows.translation.translate import SystemTranslation as SystemTranslation
-from phrasescore.workflows.translation.translate import SystemTranslator as SystemTranslator
-from phrasescore.workflows.translation.translate import TranslateSummary as TranslateSummary
-from phrasescore.workflows.translation.translate import load_system as load_system
-from phrasescore.workflows.translation.translate import translate as translate
+from phrasescore.workflows.translate import TranslateSummary as TranslateSummary
+from phrasescore.workflows.translate import translate as translate
 from phrasescore.workflows.tune.lists import tune as tune
 from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
 from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome

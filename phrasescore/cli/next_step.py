@@ -154,7 +154,7 @@ def _after_translation(given: Given) -> Step | None:
 
 def _after_system(given: Given) -> Step | None:
     """Return how to measure text as the system writes it: detokenised, or in lower case."""
-    from phrasescore.workflows.translation.system import read_system
+    from phrasescore.systems.system import read_system
 
     if (output := given["output"]) == "-":
         return None
