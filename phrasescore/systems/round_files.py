@@ -142,7 +142,7 @@ def read_decisions(
     journal = read_journal(work / JOURNAL, TuneJournal, _OTHER_FOLDER)
     if journal is None:
         return None
-    if not journal.rounds and not any(work.glob("run1.nbest*")):
+    if not journal.rounds and not any((work / f"run1.nbest{end}").exists() for end in ("", ".gz")):
         remove_rounds(work)
         return None
     if not resume:
@@ -209,6 +209,8 @@ class Rounds:
             open_output(str(path)) as stream,
         ):
             pool = self.reader.read(_written(lists, stream), checked)
+        for ending in ("nbest.part", "source"):  # of a decoder's program
+            (self.work / f"run{number}.{ending}").unlink(missing_ok=True)
         if number == 1:
             names = dict.fromkeys(label.name for label in pool.labels)
             added = self.translator.list_names
