@@ -20,7 +20,7 @@ from phrasescore.settings.tuning import RoundTuning
 from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.outcome import feature_rows, with_contributions
 from phrasescore.workflows.tune.rounds import about_search, read_decisions
-from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
+from tests.phrasescore.cli.tune.loop_folder import DECODER, Folder
 from tests.random_pools import random_pool
 from tuning.metrics import CorpusBleu
 from tuning.pool import Pool, Vector

@@ -8,7 +8,7 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from tests.command_line import check_refusal, run, succeeded, tuned_scores
-from tests.phrasescore.workflows.tune.tune_folder import (
+from tests.phrasescore.cli.tune.tune_folder import (
     INI,
     NBEST,
     REFERENCES,
@@ -172,12 +172,12 @@ def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> Non
 
 
 def test_few_sentences_are_warned_of(folder: TuneFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 20)
+    monkeypatch.setattr("phrasescore.systems.tuning.FEW_SENTENCES", 20)
     assert (
         "warning: 3 sentences are few to tune 4 weights on: with fewer than 20 per weight, part of "
         "the gain is overfitting; use 80 or more, "
     ) in folder.run("-o", "out").stderr
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 0.75)  # 3 of 4
+    monkeypatch.setattr("phrasescore.systems.tuning.FEW_SENTENCES", 0.75)  # 3 of 4
     assert "warning" not in folder.run("-o", "out").stderr
 
 

@@ -9,7 +9,7 @@ import pytest
 from moses_integration.moses_ini import load_weights
 from phrasescore.workflows.tune import optimiser as optimiser_module
 from tests.command_line import check_refusal, succeeded
-from tests.phrasescore.workflows.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
+from tests.phrasescore.cli.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
 
 
 @pytest.fixture
@@ -87,7 +87,7 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.with_contributions", interrupted)
+    monkeypatch.setattr("phrasescore.systems.tuning.with_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert load_weights("out").lists["EncoderDecoder0"][0] > 0

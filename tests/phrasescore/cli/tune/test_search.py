@@ -20,7 +20,7 @@ from phrasescore.workflows.tune.rounds import Rounds
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
-from tests.phrasescore.workflows.tune.loop_folder import rounds
+from tests.phrasescore.cli.tune.loop_folder import rounds
 from tuning.pool import Pool
 
 SOURCE = "la maison\n\nxyz\nmaison bleue\nla bleue maison la maison\n"

@@ -12,7 +12,7 @@ from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning, Reranking, TuningFiles
 from tests.log import warnings
-from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
+from tests.phrasescore.cli.tune.tune_folder import TuneFolder
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from phrasescore.workflows.tune.rounds import Rounds, write_rounds
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomCslm
 from tests.forked import Forked, run_command
-from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
+from tests.phrasescore.cli.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
 
