@@ -3,6 +3,7 @@
 from moses_integration.nbest_values import Hypothesis as Hypothesis
 from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
+from phrasescore.evaluation.systems_table import SystemsTable as SystemsTable
 from phrasescore.features.foreign import CTranslate2Model as CTranslate2Model
 from phrasescore.features.given_scores import GivenScores as GivenScores
 from phrasescore.features.language_model import LanguageModel as LanguageModel
@@ -53,7 +54,6 @@ from phrasescore.workflows.evaluate import evaluate as evaluate
 from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
 from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
-from phrasescore.workflows.experiment.table import ExperimentTable as ExperimentTable
 from phrasescore.workflows.export import ExportSummary as ExportSummary
 from phrasescore.workflows.export import export as export
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary

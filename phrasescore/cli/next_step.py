@@ -167,9 +167,8 @@ def _after_init(given: Given) -> Step:
 
 
 def _after_experiment(given: Given) -> Step | None:
-    if not (system := given["row"].system):
+    if not (system := given["system"]):
         return None
-    system = min(system, os.path.relpath(system), key=len)
     command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
     return f"translate with {given['choice']}", [command]
 
