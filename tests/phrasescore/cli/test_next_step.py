@@ -45,8 +45,8 @@ CASES = {
     ),
     "a network in the search": Case(
         "train cslm train.fr -o 'the cslm'",
-        "wrote 'the cslm'; next, add search = [{ model = \"the cslm\" }] to a system.toml, and find "
-        "the network's weight:",
+        "wrote 'the cslm'; next, add search = [{ model = \"the cslm\" }] to a system.toml, and "
+        "find the network's weight:",
         f"phrasescore tune SYSTEM {_DEV} -o tuned",
         {"is_of_table": False, "is_bad": False},
     ),

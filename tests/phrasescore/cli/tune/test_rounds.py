@@ -144,9 +144,7 @@ def test_programs_and_models_of_ctranslate2_join_each_round(folder: Folder, tmp_
     command = shlex.join([sys.executable, "program.py"])
     model = CTranslate2Model("seq2seq", target_language="fr")
     generator = CTranslate2Model("gpt", prompt="{source}:")
-    system = folder.write_system(
-        model.to_toml(), generator.to_toml(), f'command = "{command}"'
-    )
+    system = folder.write_system(model.to_toml(), generator.to_toml(), f'command = "{command}"')
     succeeded(folder.run(system, "--iterations", "2"))
     assert {"CT20", "CT21", "Program0"} <= load_weights("out/weights").lists.keys()
     assert starts.read_text() == "x"  # in both rounds

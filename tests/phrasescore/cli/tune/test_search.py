@@ -93,7 +93,8 @@ def test_the_tuned_system_translates_to_what_was_measured_and_may_move(folder: P
     assert again.stdout == done.stdout
 
 
-def test_the_confidence_of_a_translation_is_that_of_its_list_in_tuning(folder: Path) -> None:
+@pytest.mark.usefixtures("folder")
+def test_the_confidence_of_a_translation_is_that_of_its_list_in_tuning() -> None:
     write_system(lists='{ lexicon = "lex" }')
     options = ("--iterations", "2", "--report", "report.json")
     succeeded(tune(*options, system="system.toml"))

@@ -1,7 +1,6 @@
 """``phrasescore tune`` in rounds, when something fails or Ctrl-C stops it: nothing is lost."""
 
 import errno
-import gzip
 import json
 import os
 import re
@@ -39,7 +38,10 @@ from tuning.methods import load_method
             "the decoder wrote no n-best list to work/run2.nbest.part (log: work/run2.lo",
             marks=pytest.mark.slow,
         ),
-        ("fewer", "work/run2.nbest: there is no n-best list of sentence 30 (log: work/run2.log): d"),
+        (
+            "fewer",
+            "work/run2.nbest: there is no n-best list of sentence 30 (log: work/run2.log): d",
+        ),
         pytest.param(
             "cut",
             "work/run2.nbest.part: the last line is truncated; is the disk full?",
