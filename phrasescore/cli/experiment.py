@@ -59,10 +59,10 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
 
 @options.verb(
     "Plan an experiment for a system and its texts",
-    "init system/moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
+    "init system --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
     "-o experiment.toml",
 )
-@options.argument("moses_ini", metavar="MOSES_INI")
+@options.argument("moses_ini", metavar="SYSTEM")
 @heading("Input")
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
 @_text("--dev", "The text for tuning; REF may stand for REF0, REF1, ...", "SOURCE REF")
@@ -70,7 +70,7 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
 @options.file(
     "--alignments",
     "The word alignment of the training text, for a joint model.",
-    show_default="a file aligned.* beside the phrase table or MOSES_INI",
+    show_default="a file aligned.* beside the phrase table or the moses.ini",
 )
 @heading("Time")
 @options.option(
@@ -82,9 +82,9 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
 def init(moses_ini: str, output: str, **given: Any) -> None:
-    """Write CONFIG, the file of an experiment, for the system MOSES_INI and parallel text.
+    """Write CONFIG, the file of an experiment, for SYSTEM and parallel text.
 
-    Rows and networks are chosen by the amount of text and the time. All files are checked, and the
+    SYSTEM is the folder of 'build', or a moses.ini. Rows and networks are chosen by the amount of text and the time. All files are checked, and the
     search is measured. The expected time of each step is printed.
     """
     from phrasescore.io.text_table import text_table

@@ -181,8 +181,8 @@ def _after_decode(given: Given) -> Step | None:
 def _after_build(given: Given) -> Step:
     texts = f"--train {quote(given['source'])} {quote(given['target'])} --dev DEV_SOURCE "
     texts += "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml"
-    ini = quote(f"{given['output']}/moses.ini")
-    return "choose networks for the system", [f"phrasescore init {ini} {texts}"]
+    system = quote(given["output"])
+    return "choose networks for the system", [f"phrasescore init {system} {texts}"]
 
 
 def _after_init(given: Given) -> Step:

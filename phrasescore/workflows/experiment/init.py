@@ -80,8 +80,8 @@ def init_experiment(
     of `build` says that it was tokenised or its case changed, are written to a folder ``NAME.text``
     beside the file.
 
-    :param moses_ini: the system, which the embedded search must support. Its relative paths start
-        in its folder, or else in the working folder.
+    :param moses_ini: the system, which the embedded search must support: a moses.ini, or a folder
+        with one. Its relative paths start in its folder, or else in the working folder.
     :param output: the TOML file to write, which must not exist.
     :param train: the source and the target side of the training text.
     :param dev: the source and the references of the text for tuning; a name may stand for NAME0,
@@ -97,6 +97,8 @@ def init_experiment(
     if len(train) != 2 or not tests or any(len(text) < 2 for text in (dev, *tests)):
         problem = "expected a source and its translation for --train, for --dev and for each --test"
         raise ArgumentError(problem)
+    if os.path.isdir(moses_ini):
+        moses_ini = os.path.join(moses_ini, "moses.ini")
     path = Path(output)
     folder = path.with_name(f"{path.name.removesuffix('.toml')}.text")
     for new in (path, folder):

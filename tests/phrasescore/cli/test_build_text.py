@@ -44,7 +44,7 @@ def test_a_truecaser_gives_first_words_their_usual_case(folder: Path) -> None:
         *("house (3/3)", "saw (1/1)", "the (2/2)", "Paris (1/1)"),
     ]
     settings = IniText.read("model/moses.ini").text_settings()
-    models = [f"{folder}/model/truecase-model.{side}" for side in ("source", "target")]
+    models = [f"truecase-model.{side}" for side in ("source", "target")]
     recorded = TextSettings(truecase_source=models[0], truecase_target=models[1])
     assert settings == replace(recorded, keeps_known_case=True)
 

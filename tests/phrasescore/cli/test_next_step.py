@@ -101,7 +101,7 @@ CASES = {
     "build": Case(
         "build train.en train.fr -o model",
         "wrote model; next, choose networks for the system:",
-        "phrasescore init model/moses.ini --train train.en train.fr --dev DEV_SOURCE "
+        "phrasescore init model --train train.en train.fr --dev DEV_SOURCE "
         "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml",
     ),
     "init": Case(
