@@ -84,8 +84,9 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
 def init(moses_ini: str, output: str, **given: Any) -> None:
     """Write CONFIG, the file of an experiment, for SYSTEM and parallel text.
 
-    SYSTEM is the folder of 'build', or a moses.ini. Rows and networks are chosen by the amount of text and the time. All files are checked, and the
-    search is measured. The expected time of each step is printed.
+    SYSTEM is the folder of 'build', or a moses.ini. Rows and networks are chosen by the amount of
+    text and the time. All files are checked, and the search is measured. The expected time of each
+    step is printed.
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.init import init_experiment

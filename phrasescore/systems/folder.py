@@ -1,7 +1,8 @@
 """The folder of a system: where its file is, and how the folder is written."""
 
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -111,7 +112,7 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
     if system.limits:
         yield f"limits = {_inline(dict(system.limits))}"
     if isinstance(system.decoder, DecoderCommand):
-        yield f"decoder = {_inline({'command': system.decoder.command})}"
+        yield f"decoder = {_inline({'command': _named_command(system.decoder, named)})}"
     elif system.decoder is not None:
         yield f"decoder = {_inline({'moses': named(system.decoder.folder)})}"
     if system.confidence != ConfidenceCurve():
@@ -122,6 +123,15 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
         for key, value in asdict(system.text).items():
             if value:
                 yield f"{key} = {to_toml(named(value) if isinstance(value, Path) else value)}"
+
+
+def _named_command(decoder: DecoderCommand, named: Callable[[str], str]) -> str:
+    """Return a command with the names that its files have in the system's folder."""
+    program, *words = decoder.words()
+    if "/" in program:
+        program = named(program)
+        program = program if "/" in program else f"./{program}"  # not one on the PATH
+    return shlex.join([program, *(named(word) if os.path.exists(word) else word for word in words)])
 
 
 def _inline(values: dict[str, object]) -> str:

@@ -146,8 +146,8 @@ def test_given_parts_replace_built_ones() -> None:
     names = {path.name for path in Path("model").iterdir()}
     assert names == FILES - {"lm.arpa.gz"} | {"lm1.arpa.gz"}
     ini = text("moses.ini")
-    assert f"KENLM name=LM0 factor=0 path=../given.arpa order=2\n" in ini
-    assert f"KENLM name=LM1 factor=0 path=lm1.arpa.gz order=3\n" in ini
+    assert "KENLM name=LM0 factor=0 path=../given.arpa order=2\n" in ini
+    assert "KENLM name=LM1 factor=0 path=lm1.arpa.gz order=3\n" in ini
     assert ini.endswith("LM0= 0.5\nLM1= 0.5\n")
     assert "une autre maison" in text("lm1.arpa.gz")
     assert all(" " not in line.split(" ||| ")[0] for line in text("phrase-table.gz").splitlines())
