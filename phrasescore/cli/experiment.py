@@ -37,7 +37,7 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
-    from phrasescore.workflows.experiment.table import REPORT, to_text
+    from phrasescore.workflows.experiment.table import REPORT
 
     if dry_run:
         rows = [
@@ -51,10 +51,11 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
         except (KeyboardInterrupt, EndedBySignal):
             say("stopped; the same command continues")
             raise
-        best = table.best
-        print_text(to_text(table), bold=() if best is None else {best + 1})
-        row, page = table.rows[best or 0], os.path.join(output, REPORT, "index.html")
-        next_step.suggest(output=page, row=row, choice=table.results.choice)
+        best = {number for number, row in enumerate(table.rows, 1) if row.name == table.best}
+        print_text(table.to_text(), bold=best)
+        page = os.path.join(output, REPORT, "index.html")
+        system = table.chosen.system and os.path.join(output, table.chosen.system)
+        next_step.suggest(output=page, system=system, choice=table.choice())
 
 
 @options.verb(

@@ -20,6 +20,7 @@ import msgspec
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.io.folders import locked
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.workflows.experiment.commands import Message, shown
@@ -33,7 +34,7 @@ from phrasescore.workflows.experiment.steps import (
     check_experiment_folder,
 )
 from phrasescore.workflows.experiment.system_file import write_system
-from phrasescore.workflows.experiment.table import ExperimentTable, StepRecord, measure, write_table
+from phrasescore.workflows.experiment.table import measure, write_table
 
 _logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ def run_experiment(
     *,
     command: str = "",
     progress: ProgressCallback | None = None,
-) -> ExperimentTable:
+) -> SystemsTable:
     """Run the steps of an experiment that are not done, and return its table.
 
     ``table.txt``, ``table.toml`` and the page ``report/index.html`` in the folder are updated from
@@ -115,7 +116,7 @@ def run_experiment(
                 write_table(table(), plan.names, command, is_final=False)
             meter.update(note=step.name)
 
-        def table() -> ExperimentTable:
+        def table() -> SystemsTable:
             return _collect_table(wanted, plan, existing, states)
 
         jobs = wanted.engine.jobs
@@ -127,7 +128,7 @@ def run_experiment(
 
 def _collect_table(
     wanted: Experiment, plan: Plan, existing: Collection[Path], states: StepStates
-) -> ExperimentTable:
+) -> SystemsTable:
     """Return the table with the results so far."""
     warnings = [
         f"{step.name}: {line}"
@@ -135,17 +136,9 @@ def _collect_table(
         if states.is_done(step)
         for line in states.state(step).warnings
     ]
-    steps = [
-        StepRecord(
-            step.name,
-            shown(plan.names.in_words(step.words, plan.names.of)),
-            states.state(step).seconds,
-        )
-        for step in plan.steps
-    ]
     texts = (wanted.data.dev, *wanted.data.tests)
     metric = wanted.tuning.table_metric
-    return measure(texts, plan.runs, existing, plan.notes, steps, warnings, metric=metric)
+    return measure(texts, plan.runs, existing, plan.notes, plan.names, warnings, metric=metric)
 
 
 def _prepare(
