@@ -1,5 +1,6 @@
 """The folder of a system: where its file is, and how the folder is written."""
 
+import logging
 import os
 import shlex
 from collections.abc import Callable, Iterator, Sequence
@@ -8,21 +9,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moses_integration.decoder.moses import DecoderCommand
-from moses_integration.text_settings import to_toml
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.evaluation.systems_table import TABLE, read_systems_table
 from phrasescore.features.columns import Column
 from phrasescore.io.output import open_output
 from phrasescore.io.text import is_stream, open_input
 from phrasescore.records import ConfidenceCurve
-from phrasescore.settings.toml_file import read_toml
+from phrasescore.settings.toml_file import to_toml
 from phrasescore.systems.text import TextProcessing
 
 if TYPE_CHECKING:
     from phrasescore.systems.system import System
 
+_logger = logging.getLogger(__name__)
+
 SYSTEM, INI, WEIGHTS = "system.toml", "moses.ini", "weights"
-_TABLE = "table.toml"  # the record of an experiment
+STEPS = "steps.json"  # the state of an experiment
 
 
 def find_system_file(path: str) -> str:
@@ -52,18 +55,34 @@ def find_system_file(path: str) -> str:
 
 
 def _find_row(path: str) -> str | None:
-    """Return the system that an experiment recorded for its folder, or for that of a row."""
+    """Return the system that an experiment recorded for its folder, or for that of a row.
+
+    :raises PhrasescoreError: if no row of the experiment is finished.
+    """
     folder = os.path.realpath(path)
-    for base in (folder, os.path.dirname(folder)):
-        if not os.path.exists(table := os.path.join(base, _TABLE)):
-            continue
-        values = read_toml(table)
-        rows = {row["name"]: os.path.join(base, row.get("system", "")) for row in values["row"]}
-        for name, system in rows.items():
-            is_own = base != folder and folder in (system, os.path.dirname(system))
-            if is_own or (base == folder and name == values.get("best")):
-                return os.path.join(system, SYSTEM)
-    return None
+    base = next((each for each in (folder, os.path.dirname(folder)) if _is_experiment(each)), None)
+    if base is None:
+        return None
+    table = os.path.join(base, TABLE)
+    record = read_systems_table(table) if os.path.exists(table) else None
+    rows = () if record is None else record.rows
+    systems = {row.name: os.path.join(base, row.system) for row in rows if row.system}
+    if record is None or not systems:
+        problem = "no row of this experiment is finished; its command continues it"
+        raise PhrasescoreError(f"{path}: {problem}")
+    if base != folder:
+        own = (each for each in systems.values() if folder in (each, os.path.dirname(each)))
+        return next((os.path.join(each, SYSTEM) for each in own), None)
+    chosen = record.chosen.name
+    name = chosen if chosen in systems else next(iter(systems))
+    if len(systems) < len(rows):
+        text = "%s: %d of %d rows are finished: the system is %s for now"
+        _logger.info(text, path, len(systems), len(rows), name)
+    return os.path.join(systems[name], SYSTEM)
+
+
+def _is_experiment(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in (TABLE, STEPS))
 
 
 def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:

@@ -9,36 +9,23 @@ import pkgutil
 import platform
 import shutil
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moses_integration.decoder import LIMITS
-from moses_integration.decoder.configuration import (
-    LANGUAGE_MODEL,
-    REORDERING,
-    DecoderConfiguration,
-)
-from moses_integration.decoder.moses import DecoderCommand
-from moses_integration.ini_text import BINARY_ENDINGS
-from moses_integration.moses_ini import is_phrase_table
 from phrasescore.arguments import METRICS, PRECISIONS, StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
-from phrasescore.features.columns import Column
-from phrasescore.features.model import NORMALIZED, Network
 from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS
 from phrasescore.features.packages import find_classes
-from phrasescore.features.program import Command
 from phrasescore.io.journal import read_journal
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_duration
-from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import Config
-from phrasescore.systems.system import System, read_system
+from phrasescore.systems.folder import STEPS
+from phrasescore.systems.system import read_system
 from phrasescore.version import __version__
-from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecords
+from phrasescore.workflows.system_facts import system_facts
 from tuning.settings import METRICS as TUNING_METRICS
 
 if TYPE_CHECKING:
@@ -49,8 +36,6 @@ _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 # A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPU_FILE = Path("/dev/nvidia0")
-# The groups of the features in a moses.ini, besides phrase tables.
-_GROUPS = {REORDERING: "table", LANGUAGE_MODEL: "language model"}
 # What phrasescore's own metrics measure; TER is lower for better translations.
 _METRICS: dict[str, str] = {
     "multi-bleu": "BLEU on the words of the file, as in Moses' multi-bleu.perl.",
@@ -96,128 +81,30 @@ def show(path: StrPath | None = None) -> "ModelReport | Overview":
         return Overview(None, {**dict(_machine()), **dict(_features()), **dict(_metrics())})
     path = os.fspath(path)
     names = os.listdir(path) if os.path.isdir(path) else []
-    if STATE in names:
+    if STEPS in names:
         return _experiment_overview(path)
     if not _MODEL_FILES.intersection(names):
-        return Overview(path, _system_facts(read_system(path)))
+        return Overview(path, system_facts(read_system(path)))
     from phrasescore.report.model_summary import model_report  # imports torch
 
     return model_report(path)
 
 
 def _experiment_overview(path: str) -> Overview:
+    from phrasescore.workflows.experiment.steps import StepRecords
+
     folder = Path(path)
-    kept = read_journal(folder / STATE, StepRecords, "name another folder")
+    kept = read_journal(folder / STEPS, StepRecords, "name another folder")
     steps = {} if kept is None else kept.steps
     done = sum(state.done is not None for state in steps.values())
     seconds = sum(state.seconds or 0 for state in steps.values())
     facts = {"steps done": f"{done} of {len(steps)}, in {format_duration(seconds)}"}
     try:
-        facts |= _system_facts(read_system(path))
+        facts |= system_facts(read_system(path))
     except PhrasescoreError as error:
         facts["ready"] = f"no: {error}"
-    table = folder / TABLE_FILES[0]
+    table = folder / "table.txt"
     return Overview(path, facts, table.read_text("utf-8", "replace") if table.exists() else "")
-
-
-def _system_facts(system: System) -> dict[str, str]:
-    """Return the parts of a system, where their paths lead, and whether it can translate."""
-    facts = {"system": system.path, "decoder": "the search of this package"}
-    if isinstance(system.decoder, DecoderCommand):
-        facts["decoder"] = system.decoder.command
-    elif system.decoder is not None:
-        facts["decoder"] = f"Moses, {system.decoder.program}"
-    ready, names, system = _check(system)
-    ini = None if system.moses_ini is None else system.read_ini()
-    for feature in () if ini is None else ini.features:
-        file = dict(feature.arguments).get("path")
-        parts = [_file(ini.resolve(file))] if ini is not None and file else []
-        key = f"{_GROUPS.get(feature.kind, 'feature')} {feature.name}"
-        key = f"table {feature.name}" if is_phrase_table(feature.kind) else key
-        facts[key] = "; ".join([*parts, *_weights(system, feature.name)])
-    for name, network in zip(system.search_names, system.search, strict=True):
-        parts = [_file(network.model), *_options(network), *_weights(system, name)]
-        facts[f"in the search {name}"] = "; ".join(parts)
-    named = iter(names)
-    for place, column in enumerate(system.lists, start=1):
-        name = next(named, f"{place}")
-        parts = [_file(path) for path in column.inputs()]
-        parts = [*(parts or [column.argument]), *_options(column)]
-        facts[f"in the lists {name}"] = "; ".join([*parts, *_weights(system, name, False)])
-        if isinstance(column, Network) and column.normalize:
-            name = next(named, f"{place}{NORMALIZED}")
-            facts[f"in the lists {name}"] = "; ".join(_weights(system, name, False))
-    for column in system.columns:
-        facts[f"column {column.name}"] = "; ".join([column.argument, *_options(column)])
-    text = {key: value for key, value in dataclasses.asdict(system.text).items() if value}
-    facts["text"] = _settings(text) or "the words of the system, separated by blanks"
-    given = {} if ini is None else ini.first_lines()
-    limits = {name: given[name].words[0].group() for name in LIMITS if name in given}
-    facts["limits"] = _settings({**limits, **system.limits}) or "Moses' defaults"
-    facts["size of the lists"] = f"{system.nbest_size}"
-    programs = [column.argument for column in system.lists if isinstance(column, Command)]
-    if system.decoder is not None:
-        programs.insert(0, facts["decoder"])
-    return facts | {"programs that it runs": "; ".join(programs) or "none", "ready": ready}
-
-
-def _file(path: str) -> str:
-    """Return the path of a file or folder with its size, also of one in .gz or a binary table."""
-    found = [f"{path}{end}" for end in ("", ".gz", *BINARY_ENDINGS)]
-    found = [each for each in found if os.path.exists(each)]
-    if not found:
-        return f"{path} (missing)"
-    files = [Path(found[0]), *Path(found[0]).rglob("*")]
-    size = sum(each.stat().st_size for each in files if each.is_file())
-    kind = f"{Config.of_model(path).kind}, " if os.path.exists(f"{path}/config.toml") else ""
-    shown = f"{size / 1e6:,.1f} MB" if size > 1e5 else f"{size / 1e3:,.1f} kB"
-    return f"{found[0]} ({kind}{shown})"
-
-
-def _weights(system: System, name: str, is_searched: bool = True) -> Iterator[str]:
-    """Yield the weights of a feature: of the search, and of the lists if they have features."""
-    search, lists = (part.get(name, ()) for part in system.weights)
-    if is_searched and search:
-        yield f"weights {_numbers(search)}"
-    if system.lists and lists:
-        yield f"{'in the lists' if is_searched else 'weight'} {_numbers(lists)}"
-
-
-def _numbers(values: Sequence[float]) -> str:
-    return " ".join(f"{value:g}" for value in values)
-
-
-def _options(column: Column) -> list[str]:
-    options = [(key, value) for key, value in column.changed().items() if key != column.kind()]
-    return [_settings(dict(options))] if options else []
-
-
-def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(name if value is True else f"{name} {value}" for name, value in values.items())
-
-
-def _check(system: System) -> tuple[str, Sequence[str], System]:
-    """Return "yes" or the first fault, the names of the lists' features, and the system.
-
-    Its weights then have the names that the features have.
-    """
-    names: Sequence[str] = ()
-    try:
-        if system.lists:
-            from phrasescore.systems.scoring import Scoring
-
-            names = Scoring.of(system.lists, compute=Compute(workers=1, device="cpu")).names
-        if system.decoder is None:
-            ini = DecoderConfiguration.read(str(system.moses_ini), (), system.paths_from)
-            sizes = {slot.name: len(slot.weights) for slot in ini.slots}
-            shown = {slot.name: sum(ini.shown(slot)) for slot in ini.slots}
-            own = dict.fromkeys(system.search_names, 1)
-            needed = {name: count for name, count in shown.items() if count}
-            weights = system.check_weights(sizes | own, needed | own, names)
-            system = dataclasses.replace(system, weights=weights)
-    except PhrasescoreError as error:
-        return f"no: {error}", names, system
-    return "yes", names, system
 
 
 def _machine() -> Iterator[tuple[str, str]]:

@@ -361,3 +361,64 @@ def test_the_keys_of_version_0_3_are_read(folder: Path) -> None:
 def test_a_fault_is_one_line_on_the_command_line(folder: Path) -> None:
     (folder / "system.toml").write_text(SYSTEM.replace("nbest_size", "nbest"))
     check_refusal(run("show", "."), "system.toml: unknown key 'nbest'; did you mean 'nbest_size'?")
+
+
+# Experiments
+
+
+def write_table(folder: Path, rows: dict[str, float | None]) -> None:
+    """Write the record of an experiment with the scores of its rows on dev; None if unfinished."""
+    lines = ['metric = "bleu"', "[[text]]", 'name = "dev"', "tuned = true"]
+    for name, score in rows.items():
+        lines += ["[[row]]", f'name = "{name}"']
+        if score is not None:
+            lines += [f'system = "{name}/seed2"', f"scores.dev = {{ replicas = [{score}] }}"]
+            write_system(read_system("."), folder / name / "seed2")
+    (folder / "table.toml").write_text("\n".join(lines))
+
+
+@pytest.mark.usefixtures("folder")
+def test_an_experiment_is_its_best_row_and_a_row_its_best_seed(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    write_table(Path("out"), {"Baseline": 20.0, "+CSLM": 22.0, "+RNN": 21.0})
+    (Path("out") / "+RNN" / "seed1").mkdir()
+    assert read_system("out").path == f"{Path.cwd()}/out/+CSLM/seed2/system.toml"
+    assert read_system("out/+RNN").path == f"{Path.cwd()}/out/+RNN/seed2/system.toml"
+    assert read_system("out/+RNN/seed2").path == "out/+RNN/seed2/system.toml"
+    assert ready("out") == "yes"
+    assert caplog.messages == []
+    os.rename("out", "moved")
+    assert read_system("moved").path == f"{Path.cwd()}/moved/+CSLM/seed2/system.toml"
+    with pytest.raises(PhrasescoreError, match="moved/none: cannot open: No such file"):
+        read_system("moved/none")
+
+
+@pytest.mark.usefixtures("folder")
+def test_while_an_experiment_runs_its_finished_rows_count(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    write_table(Path("out"), {"Baseline": 20.0, "+CSLM": 22.0, "+RNN": None})
+    assert read_system("out").path.endswith("/out/+CSLM/seed2/system.toml")
+    assert caplog.messages == ["out: 2 of 3 rows are finished: the system is +CSLM for now"]
+    write_table(Path("out"), {"Baseline": None, "+CSLM": 22.0})
+    assert read_system("out").path.endswith("/out/+CSLM/seed2/system.toml")
+    for rows in ({"Baseline": None}, {}):
+        if rows:
+            write_table(Path("out"), rows)
+        else:
+            Path("out/table.toml").unlink()
+            Path("out/steps.json").touch()
+        with pytest.raises(PhrasescoreError, match="out: no row of this experiment is finished"):
+            read_system("out")
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_table_of_version_0_3_is_refused_in_one_line() -> None:
+    Path("out").mkdir()
+    Path("out/table.toml").write_text('notes = []\n[[row]]\nname = "Baseline"\n')
+    with pytest.raises(
+        PhrasescoreError, match=r"out/table.toml: the table of an experiment of ver"
+    ):
+        read_system("out")
