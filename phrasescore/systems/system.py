@@ -253,7 +253,7 @@ def _read(whole: TomlTable, path: str) -> System:
         lists=lists,
         columns=columns,
         nbest_size=file.nbest_size,
-        limits=dict(_read_limits(whole.table("limits"), file.limits)),
+        limits=dict(read_limits(whole.table("limits"), file.limits)),
         decoder=decoder,
         text=text,
         confidence=file.confidence or ConfidenceCurve(),
@@ -306,7 +306,8 @@ def _read_search(whole: TomlTable, rows: Any) -> Iterator[Network]:
         yield column
 
 
-def _read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+    """Yield the search's limits in a table by the names of moses.ini's sections."""
     for key, value in given.items():
         name = key.replace("_", "-")
         if name not in LIMITS:
