@@ -265,3 +265,10 @@ def with_total(raw: bytes, end: int, total: float) -> bytes:
     old = raw[start:].partition(b"|||")[0]
     start += len(old) - len(old.lstrip(b" "))
     return raw[:start] + format_value(total) + raw[start + len(old.strip(b" \r")) :]
+
+
+def sorted_lines(found: NbestList, scores: Values) -> bytes:
+    """Return all lines in descending order of score, which replaces each line's total."""
+    order = (-scores).argsort(kind="stable")
+    lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)
+    return b"".join(line + b"\n" for line in lines)

@@ -18,10 +18,9 @@ import shlex
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from types import MappingProxyType
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
@@ -31,7 +30,7 @@ from moses_integration.weight_lines import write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.characters import join_text
 from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, read_blocks, read_lines
+from phrasescore.io.text import decode, read_lines
 from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
@@ -40,6 +39,15 @@ _MAX_ARGUMENT = 131_000  # Linux accepts no argument longer than 128 KiB (MAX_AR
 # How much of the end of the decoder's stderr a message shows, in lines, and is read, in bytes.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
 _INI_OPTIONS = ("-f", "-config", "--config", "--f")
+
+
+class ListRequest(NamedTuple):
+    """What n-best lists should contain."""
+
+    size: int
+    distinct: bool = False  # whether each text appears only once per list
+    alignment: bool = False  # whether to add word alignments
+    segmentation: bool = False  # whether to add the phrase segmentation
 
 
 @dataclass(frozen=True)
@@ -75,28 +83,40 @@ class DecoderCommand:
         return next((value for option, value in pairs if option in _INI_OPTIONS), None)
 
     def arguments(
-        self, weights: Weights, nbest: str, weights_path: str, size: int, ini_path: str = ""
+        self,
+        weights: Weights,
+        nbest: str,
+        weights_path: str,
+        request: ListRequest,
+        ini_path: str = "",
     ) -> list[str]:
         """Return the command's words for ``weights``, which ``weights_path`` also contains.
 
+        :param weights: without any weights, Moses uses those of its moses.ini.
         :param ini_path: the moses.ini that Moses gets if the command names none.
         """
         words = self.words()
         if not self.is_moses:
-            values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(size)}
+            values = {NBEST: nbest, WEIGHTS: weights_path, SIZE: str(request.size)}
             for placeholder, value in values.items():
                 words = [word.replace(placeholder, value) for word in words]
             return words
         if self.ini is not None and self.ini_path() is None:
             words += ["-f", ini_path or self.ini.path]
-        overwrite = (self.ini or MosesIni("", b"")).weight_overwrite(weights)
-        if len(overwrite) > _MAX_ARGUMENT:
-            problem = f"{len(weights):,} features are too many for moses -weight-overwrite"
-            raise PhrasescoreError(f"{problem}; use a decoder command with {WEIGHTS} and {NBEST}")
-        lists = ["-n-best-list", nbest, str(size), "distinct"]
-        return [*words, "-weight-overwrite", overwrite, *lists]
+        if weights:
+            overwrite = (self.ini or MosesIni("", b"")).weight_overwrite(weights)
+            if len(overwrite) > _MAX_ARGUMENT:
+                problem = f"{len(weights):,} features are too many for moses -weight-overwrite"
+                cure = f"use a decoder command with {WEIGHTS} and {NBEST}"
+                raise PhrasescoreError(f"{problem}; {cure}")
+            words += ["-weight-overwrite", overwrite]
+        words += ["-n-best-list", nbest, str(request.size)]
+        words += ["distinct"] if request.distinct else []
+        words += ["-print-alignment-info-in-n-best"] if request.alignment else []
+        words += ["-include-segmentation-in-n-best"] if request.segmentation else []
+        return words
 
-    def __call__(self, source: str, weights: Weights, size: int, nbest: str) -> None:
+    def __call__(self, source: str, weights: Weights, request: ListRequest, nbest: str) -> None:
         """Decode a file and write n-best lists.
 
         Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
@@ -115,9 +135,13 @@ class DecoderCommand:
         if characters:
             sentences = read_source(source, characters=True)
             source = f"{work}.characters"
-            _write_text(source, sentences)
+            with open(source, "wb") as stream:
+                stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
+        changed = weights
+        if ini is not None and weights == ini.tuneable_weights():
+            changed = {}  # Moses rounds the digits of its moses.ini itself
         with _for_moses(self.ini) as path:
-            words = self.arguments(weights, nbest, weights_path, size, path)
+            words = self.arguments(changed, nbest, weights_path, request, path)
             _run(words, source, f"{work}.out", log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
             raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
@@ -128,7 +152,7 @@ class DecoderCommand:
                 raise PhrasescoreError(f"{problem}{log_tail(log)}")
         if characters:
             with open_output(nbest) as output:
-                output.writelines(_join_lists(nbest, is_distinct=True))
+                output.writelines(_join_lists(nbest, is_distinct=request.distinct))
 
 
 @contextlib.contextmanager
@@ -148,76 +172,6 @@ def _for_moses(ini: MosesIni | None) -> Iterator[str]:
         yield file.name
 
 
-class NbestRequest(NamedTuple):
-    """Where to write n-best lists, and what they should contain."""
-
-    path: str
-    size: int
-    distinct: bool = False  # whether each text appears only once per list
-    alignment: bool = False  # whether to add word alignments
-    segmentation: bool = False  # whether to add the phrase segmentation
-
-
-def translate_with_moses(
-    binary: str,
-    ini: MosesIni,
-    weights: Weights,
-    sentences: Sequence[Sequence[str]],
-    output: str,
-    request: NbestRequest | None,
-    *,
-    threads: int = 1,
-    limits: Mapping[str, str] = MappingProxyType({}),
-) -> None:
-    """Translate sentences; output files are written atomically, and only on success.
-
-    :param sentences: words, or the characters of a system of characters, which gives words.
-    """
-    command = ["-threads", str(threads)]
-    command += [word for name, value in limits.items() for word in (f"-{name}", value)]
-    if weights:
-        command += ["-weight-overwrite", ini.weight_overwrite(weights)]
-    with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
-        source, translations, nbest, log = (
-            os.path.join(folder, name) for name in ("source", "output", "nbest", "log")
-        )
-        if request is not None:
-            command += ["-n-best-list", nbest, str(request.size)]
-            command += ["distinct"] if request.distinct else []
-            command += ["-print-alignment-info-in-n-best"] if request.alignment else []
-            command += ["-include-segmentation-in-n-best"] if request.segmentation else []
-        _write_text(source, sentences)
-        with _for_moses(ini) as path:
-            _run([binary, "-f", path, *command], source, translations, log, keeps_log=False)
-        lines = [line.strip(b" ") for line in read_lines(translations)]
-        characters = ini.text_settings().characters
-        if characters:
-            lines = [
-                join_text(decode(translations, number, line)).encode()
-                for number, line in enumerate(lines, start=1)
-            ]
-        if len(lines) != len(sentences):
-            problem = f"expected {len(sentences):,} translations from Moses, found {len(lines):,}"
-            raise PhrasescoreError(f"{problem}{log_tail(log, is_named=False)}")
-        if request is not None:
-            if sentences and not os.path.exists(nbest):
-                tail = log_tail(log, is_named=False)
-                raise PhrasescoreError(f"Moses wrote no n-best lists{tail}")
-            with open_output(request.path) as stream:
-                stream.writelines(
-                    _join_lists(nbest, is_distinct=request.distinct)
-                    if characters
-                    else read_blocks(nbest)
-                )
-        with open_output(output) as stream:
-            stream.writelines(line + b"\n" for line in lines)
-
-
-def _write_text(path: str, sentences: Iterable[Sequence[str]]) -> None:
-    with open(path, "wb") as stream:
-        stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
-
-
 def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
     """Yield the lines of n-best lists of characters as lists of words.
 
@@ -234,7 +188,7 @@ def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
             yield b"%s||| %s  |||%s\n" % (sentence, words, fields[1])
 
 
-def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool = True) -> None:
+def _run(command: list[str], source: str, output: str, log: str) -> None:
     """Run a decoder and wait for it to end; an interrupt also stops it."""
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
@@ -247,16 +201,16 @@ def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: b
         if code < 0:
             names = {number.value: number.name for number in signal.Signals}
             how = f"was killed by {names.get(-code, f'signal {-code}')}"
-        raise PhrasescoreError(f"the decoder {how}{log_tail(log, is_named=keeps_log)}")
+        raise PhrasescoreError(f"the decoder {how}{log_tail(log)}")
 
 
-def log_tail(log: str, *, is_named: bool = True) -> str:
-    """Return the end of a decoder's stderr for a message, with the log's name if ``is_named``."""
+def log_tail(log: str) -> str:
+    """Return the end of a decoder's stderr for a message, with the log's name."""
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")
     lines = [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
-    name = f" (log: {log})" if is_named else ""
+    name = f" (log: {log})"
     if not lines:
         return f"; it wrote nothing to stderr{name}"
     return f"{name}: {' | '.join(lines[-_TAIL_LINES:])}"

@@ -50,7 +50,7 @@ VERBS = {
         "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
         "texts": ("evaluate", "perplexity", "rerank", "select"),
-        "translate": ("decode", "generate", "segment", "serve", "translate"),
+        "translate": ("generate", "segment", "serve", "translate"),
         "tune": ("tune",),
     }.items()
     for verb in verbs
@@ -59,7 +59,7 @@ _SECTIONS = {  # of the help
     "Whole systems": ("build", "init", "experiment", "translate", "serve"),
     "Networks and language models": ("train", "build-lm", "export", "generate", "segment"),
     "Phrase tables and n-best lists": ("annotate", "rescore", "rerank"),
-    "Decoding and tuning": ("decode", "tune"),
+    "Decoding and tuning": ("tune",),
     "Text and evaluation": ("evaluate", "perplexity", "score", "select"),
     "Looking inside": ("report", "show"),
 }

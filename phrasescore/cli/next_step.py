@@ -154,7 +154,7 @@ def _after_translation(given: Given) -> Step | None:
 
 def _after_system(given: Given) -> Step | None:
     """Return how to measure text as the system writes it: detokenised, or in lower case."""
-    from phrasescore.workflows.translation.system import read_system
+    from phrasescore.systems.system import read_system
 
     if (output := given["output"]) == "-":
         return None
@@ -193,9 +193,8 @@ def _after_init(given: Given) -> Step:
 
 
 def _after_experiment(given: Given) -> Step | None:
-    if not (system := given["row"].system):
+    if not (system := given["system"]):
         return None
-    system = min(system, os.path.relpath(system), key=len)
     command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
     return f"translate with {given['choice']}", [command]
 

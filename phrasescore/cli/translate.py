@@ -1,4 +1,4 @@
-"""``phrasescore decode``, ``generate`` and ``segment``: translate with Moses or networks."""
+"""``phrasescore translate``, ``serve``, ``generate`` and ``segment``."""
 
 import logging
 from typing import Any
@@ -6,17 +6,15 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
-from phrasescore.cli.options import FILE_NAME, heading, take
+from phrasescore.cli.options import heading, take
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute, Serving
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating, Segmenting
-from phrasescore.workflows.search_settings import SEARCH_FEATURES, SearchSettings
 
 _logger = logging.getLogger(__name__)
 
-_OF_ENGINE = ("engine", "workers")
 _LIST_SIZE = 100  # of --nbest
 _nbest = options.together(
     options.file(
@@ -45,66 +43,9 @@ def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
 
 
 @options.verb(
-    "Translate with the model in a moses.ini",
-    "decode test.en --config moses.ini -o translations.fr",
-    main="--config -o --weights --nbest --stack --model --workers",
-)
-@options.argument("source", metavar="SOURCE")
-@heading("Input")
-@options.file(
-    "--config -f",
-    "The moses.ini; its paths start in its folder, or in the working folder as in Moses.",
-    "INI",
-    required=True,
-)
-@options.file(
-    "--weights",
-    "A file of weights instead of the weights in moses.ini: 'Name= value' lines, or a moses.ini.",
-)
-@heading("Search")
-@options.choice(
-    "--decoder",
-    "The decoder: the search of this package, or Moses itself.",
-    ("embedded", "moses"),
-    default="embedded",
-)
-@options.file(
-    "--moses-bin", "For --decoder moses: the folder that contains Moses' programs.", "DIR"
-)
-@options.of(
-    SearchSettings,
-    features={"type": click.Choice(sorted(SEARCH_FEATURES))},
-    models={"type": FILE_NAME},
-)
-@heading("Output")
-@_nbest
-@options.flag("--distinct", "For --nbest: write only distinct translations.")
-@options.flag("--alignment", "For --nbest: write word alignments.")
-@options.flag("--segmentation", "For --nbest: write the phrases of each hypothesis.")
-@options.of(Compute, only=_OF_ENGINE, engine={"default": "processes"})
-@options.output
-def decode(**given: Any) -> None:
-    """Translate SOURCE, one tokenised sentence per line, with the model in a moses.ini.
-
-    The output has one translation per line, in the order of the text; an empty line stays empty.
-    Markup and factors are rejected: '<', '>' and '|' must be escaped, as Moses' tokenizer does.
-    """
-    from moses_integration.decoder.moses import NbestRequest
-    from phrasescore.workflows.decode import decode as run
-
-    engine = Compute(**{name: given.pop(name) for name in _OF_ENGINE})
-    how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
-    lists = _take_nbest(given)
-    if lists is None and any(how):
-        raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
-    search = take(SearchSettings, given)
-    nbest = None if lists is None else NbestRequest(*lists, *how)
-    run(**given, nbest=nbest, search=search, engine=engine, progress=show_progress)
-    next_step.suggest()
-
-
-@options.verb(
-    "Translate with a tuned system of an experiment", "translate system.toml news.en -o news.fr"
+    "Translate with a system",
+    "translate system news.en -o news.fr",
+    main="-o --nbest --nbest-size --explain --confidence --tokenized --set --workers",
 )
 @options.argument("system", metavar="SYSTEM")
 @options.argument("source", metavar="[TEXT]", default="-", required=False)
@@ -112,26 +53,44 @@ def decode(**given: Any) -> None:
 @options.flag(
     "--tokenized", "TEXT has the system's words, as dev and test have; so has the output."
 )
+@options.option(
+    "--set changes",
+    "Change a setting of the system, such as limits.stack=30 or nbest_size=200. Repeatable.",
+    multiple=True,
+    metavar="KEY=VALUE",
+)
 @heading("Output")
 @_nbest
+@options.flag("--distinct", "For --nbest: write only distinct translations.")
+@options.flag("--alignment", "For --nbest: write word alignments.")
+@options.flag("--segmentation", "For --nbest: write the phrases of each hypothesis.")
 @options.file("--explain", "Write the features of each translation to this file, as JSON.")
 @options.flag(
     "--confidence",
     "After each translation, write a tab and the probability that it is the best of its list.",
 )
 @options.output
-@options.of(Compute, only=("workers", "device"))
+@options.of(
+    Compute,
+    only=("engine", "workers", "device", "threads"),
+    engine={"default": "processes"},
+)
 def translate(**given: Any) -> None:
-    """Translate TEXT with a tuned SYSTEM: search, rescoring and reranking in one process.
+    """Translate TEXT with SYSTEM: the search, features of n-best lists, the best hypothesis.
 
-    SYSTEM is the file system.toml that 'phrasescore experiment' writes for each of its rows. Each
-    line of TEXT gives one line of output, in order. Without TEXT, stdin is read, and each line is
-    translated as soon as it is there.
+    SYSTEM is a folder that build, tune or annotate writes, the folder of an experiment or of one of
+    its rows, a system.toml, or a moses.ini. Each line of TEXT gives one line of output, in order.
+    Without TEXT, stdin is read, and each line is translated as soon as it is there.
     """
-    from phrasescore.workflows.translation.translate import translate as run
+    from moses_integration.decoder.moses import ListRequest
+    from phrasescore.workflows.translate import translate as run
 
     compute, nbest = take(Compute, given), _take_nbest(given)
-    run(**given, nbest=nbest, compute=compute, progress=show_progress)
+    how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
+    if nbest is None and any(how):
+        raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
+    lists = None if nbest is None else (nbest[0], ListRequest(nbest[1], *how))
+    run(**given, nbest=lists, compute=compute, progress=show_progress)
     next_step.suggest()
 
 

@@ -1,19 +1,15 @@
 """``phrasescore tune``: tune feature weights on n-best lists or with a decoder."""
 
-import shlex
 from typing import Any
 
 import click
-from click.core import ParameterSource
 
 from phrasescore.cli import columns, next_step, options
-from phrasescore.cli.options import heading, names_of, only, take
+from phrasescore.cli.options import heading, names_of, only
 from phrasescore.cli.progress import show_progress
-from phrasescore.cli.translate import decode
 from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
-from phrasescore.workflows.search_settings import SearchSettings
 from tuning.settings import METRICS
 
 # Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
@@ -124,7 +120,7 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         options.refuse_others(ctx, allowed, "cannot be used with --decoder")
         flags = given["decoder_flags"]
         tune_with_decoder(
-            _search_settings(flags) if decoder == "embedded" else f"{decoder} {flags}".strip(),
+            f"{decoder} {flags}".strip(),
             **grouped(tune_with_decoder, only(given, own)),
             columns=wanted,
             progress=show_progress,
@@ -150,24 +146,3 @@ def _only_merges(ctx: click.Context) -> bool:
     if "decoder" in given and missing:
         raise click.UsageError(f"--decoder requires --{missing[0]}")
     return False
-
-
-def _search_settings(flags: str) -> SearchSettings:
-    """Parse options of ``decode`` into settings for the embedded search."""
-    try:
-        words = shlex.split(flags)
-    except ValueError as error:
-        raise click.UsageError(f"--decoder-flags: cannot be split into words: {error}") from error
-    for flag in words:
-        if flag.partition("=")[0] in ("--config", "-f", "--help", "-h"):
-            raise click.UsageError(f"--decoder-flags: expected search options, found {flag}")
-    with decode.make_context("--decoder-flags", [*words, "--config", "-", "--", "-"]) as context:
-        settings = take(SearchSettings, dict(context.params))
-        for param in decode.params:
-            name = param.name or ""
-            is_set = name in context.params.keys() - {"source", "config"}
-            is_given = context.get_parameter_source(name) != ParameterSource.DEFAULT
-            if is_set and is_given and not hasattr(settings, name):
-                problem = f"--decoder-flags: the tuning loop sets {param.opts[0]} itself"
-                raise click.UsageError(problem)
-        return settings

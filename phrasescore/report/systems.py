@@ -1,25 +1,25 @@
 """The results of systems: a sentence, a table, the differences from the first one, and weights."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import compress
 
 import numpy as np
 
-from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.evaluation.comparison import SEED, TRIALS, Breakdown, Comparison, SystemScore
-from phrasescore.evaluation.significance import SAMPLES, p_value_text
+from phrasescore.arguments import METRIC_TITLES
+from phrasescore.evaluation.comparison import P_VALUES, SEED, Breakdown, Comparison
+from phrasescore.evaluation.significance import SAMPLES
+from phrasescore.evaluation.systems_table import (
+    SystemScore,
+    SystemsTable,
+    TableRow,
+    TableText,
+    join_names,
+)
 from phrasescore.report.blocks import Cell, Estimates, Intervals, Points, Section, Table
 from phrasescore.report.page import MINUS
 from phrasescore.report.tuning import TuneReport
 
-_SIGNIFICANT = 0.05  # the p-value below which a difference is called significant
-
 _BLEU = "BLEU, from 0 to 100, as in multi-bleu.perl: on the words in the files, without smoothing."
-P_VALUES = (
-    "p: the probability of such a difference from the first row by chance, from approximate "
-    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
-)
 _INTERVALS = (
     f"95% interval: the middle 95% of the differences on {SAMPLES:,} samples of the sentences "
     f"(paired bootstrap, seed {SEED})."
@@ -32,189 +32,88 @@ Each group of sentences is scored as a separate corpus. The whiskers are 95% int
 samples of a group's sentences. Both are unreliable for a few sentences."""
 
 
-@dataclass(frozen=True, slots=True)
-class TextResults:
-    """The scores of systems on a text; a system without translations is missing."""
-
-    name: str
-    scores: Mapping[str, SystemScore]
-    is_dev: bool = False  # whether the systems were tuned on it
-
-
-@dataclass(frozen=True, slots=True)
-class Results:
-    """The scores of systems on texts; all systems are compared with the first one."""
-
-    systems: tuple[str, ...]
-    texts: tuple[TextResults, ...]  # at least one
-    metric: TableMetric = "bleu"
-    rounds: Mapping[str, str] = field(default_factory=dict)  # rounds of tuning, by system
-    remarks: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    notes: Sequence[str] = ()  # notes for readers of the table
-    caption: Sequence[str] = ()  # lines below the table
-
-    @property
-    def dev(self) -> Mapping[str, SystemScore]:
-        """The scores on the text of tuning; none if it is unknown or has no translations."""
-        return next((text.scores for text in self.texts if text.is_dev), {})
-
-    @property
-    def best(self) -> str | None:
-        """The system that is best on the text of tuning, the first one of equal ones."""
-        return max(self.dev, key=lambda name: self.dev[name].mean, default=None)
-
-    @property
-    def choice(self) -> str:
-        """The system to use, and whether it is shown to be better than the first one, in words."""
-        if self.best in (None, self.systems[0]) or len(self.dev) < 2:
-            return self.best or self.systems[0]
-        unproven = [
-            text.name
-            for text in self.texts
-            if not (text.is_dev or _is_better(text.scores.get(self.best)))
-        ]
-        doubt = f"but not shown to be better than {self.systems[0]} on {join_names(unproven)}"
-        return f"{self.best}, best on dev {doubt if unproven else 'and better on test'}"
-
-    @property
-    def tests(self) -> list[TextResults]:
-        """The texts with scores, without the text of tuning if there is another one."""
-        measured = [text for text in self.texts if text.scores]
-        return [text for text in measured if not text.is_dev] or measured
-
-    def headline(self) -> str:
-        """Return which system is best on the text of tuning, and what test texts show of it.
-
-        Without a text of tuning, return the result on the first text.
-        """
-        if not self.tests:
-            return "No system has translated a text yet."
-        text = self.tests[0]
-        if len(self.dev) > 1:
-            sentence = self._verdict()
-        else:
-            sentence = _headline(list(text.scores.values()), text.name, _in_text(self.metric))
-        if missing := len(self.systems) - len(text.scores):
-            sentence += f" {missing} of {len(self.systems)} systems have no result yet."
-        return sentence
-
-    def _verdict(self) -> str:
-        best, first, metric = self.best, self.systems[0], _in_text(self.metric)
-        assert best is not None
-        mean = self.dev[best].mean
-        sentence = f"{best} is best on dev, with {mean:.2f} {metric}"
-        if best == first or first not in self.dev:
-            return f"{sentence}."
-        sentences = [f"{sentence}, {_more(mean - self.dev[first].mean)} than {first}."]
-        for text in self.texts:
-            score = text.scores.get(best)
-            if text.is_dev or score is None or score.difference is None:
-                continue
-            assert score.p_value is not None
-            is_shown = score.p_value < _SIGNIFICANT and score.difference != 0
-            shown = "better" if score.difference > 0 else "worse"
-            sentences.append(
-                f"On {text.name} it is {shown if is_shown else 'not shown to be better'}: "
-                f"{_more(score.difference)} ({p_value_text(score.p_value)})."
-            )
-        return " ".join(sentences)
-
-
-def _more(difference: float) -> str:
-    return f"{abs(difference):.2f} {'more' if difference >= 0 else 'less'}"
-
-
-def _headline(scores: Sequence[SystemScore], text: str, metric: str) -> str:
-    """Return which system has the highest score on a text, and its difference from the first."""
-    first = scores[0]
-    best = max(scores, key=lambda score: score.mean)  # the first one of equal ones
-    sentence = f"{best.name} has {best.mean:.2f} {metric} on {text}"
-    if len(scores) == 1:
-        return f"{sentence}."
-    if best is first or best.difference is None or best.p_value is None:
-        return f"{sentence}; no other system has more."
-    chance = "" if _is_better(best) else ", which may be chance"
-    return (
-        f"{sentence}, the most: {_more(best.difference)} than {first.name} "
-        f"({p_value_text(best.p_value)}){chance}."
-    )
-
-
-def _in_text(metric: TableMetric) -> str:
-    return "BLEU" if metric == "bleu" else METRIC_TITLES[metric].lower()
-
-
-def results_section(results: Results) -> Section:
+def results_section(table: SystemsTable) -> Section:
     """Return the table of systems and their differences from the first one."""
-    differences = _differences(results)
+    differences = _differences(table)
     figures = () if differences is None else (differences,)
-    blocks = (_systems_table(results), *figures)
-    return Section("results", "Results", "", blocks, tuple(_table_notes(results)))
+    notes = tuple(_table_notes(table))
+    return Section("results", "Results", "", (_systems_table(table), *figures), notes)
 
 
-def text_results(comparison: Comparison, name: str) -> Results:
-    """Return the results of systems on one text, which gets a name."""
-    scores = {score.name: score for score in comparison.scores}
-    return Results(tuple(scores), (TextResults(name, scores),))
+def compared_table(comparison: Comparison, text: str) -> SystemsTable:
+    """Return the table of systems on one text."""
+    rows = tuple(
+        TableRow(system.name, scores={text: score})
+        for system, score in zip(comparison.systems, comparison.scores, strict=True)
+    )
+    return SystemsTable("bleu", texts=(TableText(text),), rows=rows)
 
 
-def _systems_table(results: Results) -> Table:
-    title = METRIC_TITLES[results.metric]
-    tests = results.tests
-    texts = [*tests, *(text for text in results.texts if text.is_dev and text not in tests)]
+def _systems_table(table: SystemsTable) -> Table:
+    title = METRIC_TITLES[table.metric]
+    texts = [*table.tests, *(text.name for text in table.texts if text.tuned)]
+    texts = [text for text in dict.fromkeys(texts) if table.scores(text)]
     columns, formats, spans = ["system"], [""], [("", 1)]
-    cells: list[list[Cell]] = [
-        [f"{system} *" if results.remarks.get(system) else system] for system in results.systems
-    ]
+    cells: list[list[Cell]] = [[f"{row.name} *" if row.remarks else row.name] for row in table.rows]
     strong = []
     for text in texts:
-        scores = [text.scores.get(system) for system in results.systems]
-        if not text.is_dev:
-            better = [index for index, score in enumerate(scores) if _is_better(score)]
+        scores = [row.scores.get(text) for row in table.rows]
+        is_dev = text == table.dev
+        if not is_dev:
+            better = [index for index, score in enumerate(scores) if score and score.is_better]
             strong += [(index, len(columns)) for index in better]
         width = len(columns)
-        for head, spec, value in _score_columns(title, text, has_ratio=len(texts) == 1):
+        for head, spec, value in _score_columns(title, is_dev=is_dev, has_ratio=len(texts) == 1):
             found = [None if score is None else value(score) for score in scores]
             if head == title or any(cell is not None for cell in found):
-                columns.append(head if len(texts) == 1 else f"{text.name}: {head}")
+                columns.append(head if len(texts) == 1 else f"{text}: {head}")
                 formats.append(spec)
                 for row, cell in zip(cells, found, strict=True):
                     row.append(cell)
-        spans.append((text.name, len(columns) - width))
-    if results.rounds:
+        spans.append((text, len(columns) - width))
+    if any(row.rounds for row in table.rows):
         columns.append("rounds")
         formats.append("")
         spans.append(("", 1))
-        for row, system in zip(cells, results.systems, strict=True):
-            row.append(results.rounds.get(system) or None)
-    remarks = [
-        f"* {system}: {remark}." for system, own in results.remarks.items() for remark in own
-    ]
-    bold = ["Bold: better than the first row, with p < 0.05."] if strong else []
+        for row, system in zip(cells, table.rows, strict=True):
+            row.append(", ".join(system.rounds) or None)
     return Table(
         "results",
-        f"{title} on {join_names([text.name for text in tests]) or 'no text yet'}",
+        f"{title} on {join_names(table.tests) or 'no text yet'}",
         tuple(columns),
         tuple(map(tuple, cells)),
-        "\n".join([*bold, *results.caption, *remarks]),
+        "\n".join(_caption(table, has_bold=bool(strong))),
         tuple(formats),
         tuple(spans) if len(texts) > 1 else (),
         tuple(strong),
     )
 
 
+def _caption(table: SystemsTable, *, has_bold: bool) -> Iterator[str]:
+    if has_bold:
+        yield "Bold: better than the first row, with p < 0.05."
+    for row in table.rows:
+        if row.features:
+            yield f"{row.name}: {row.features}."
+    if command := table.use():
+        yield f"To use {table.choice()}, in the experiment's folder: {command}"
+    for row in table.rows:
+        for remark in row.remarks:
+            yield f"* {row.name}: {remark}."
+
+
 def _score_columns(
-    title: str, text: TextResults, *, has_ratio: bool
+    title: str, *, is_dev: bool, has_ratio: bool
 ) -> Iterator[tuple[str, str, Callable[[SystemScore], Cell]]]:
     """Yield the heading of each column of a text, its format, and its value for a score."""
     yield title, ".2f", lambda score: score.mean
     yield "±", ".2f", lambda score: score.deviation
-    if not text.is_dev:
+    if not is_dev:
         yield "difference", "+.2f", lambda score: score.difference
         yield "p", "p", lambda score: score.p_value
         yield "95% interval", "", _interval_text
     if has_ratio:
-        yield "length ratio", ".3f", lambda score: score.length_ratio or None
+        yield "length ratio", ".3f", lambda score: score.length_ratio
 
 
 def _interval_text(score: SystemScore) -> str | None:
@@ -224,58 +123,41 @@ def _interval_text(score: SystemScore) -> str | None:
     return f"{low} to {high}"
 
 
-def _is_better(score: SystemScore | None) -> bool:
-    """Return whether a system is shown to be better than the first one."""
-    return (
-        score is not None
-        and score.difference is not None
-        and score.difference > 0
-        and score.p_value is not None
-        and score.p_value < _SIGNIFICANT
-    )
-
-
-def _table_notes(results: Results) -> list[str]:
+def _table_notes(table: SystemsTable) -> list[str]:
     # Remarks are in the table's caption.
-    notes = [note for note in results.notes if not note.startswith("* ")]
-    notes = notes or ([_BLEU] if results.metric == "bleu" else [])
-    texts = [text for text in results.tests if not text.is_dev]
-    scores = [score for text in texts for score in text.scores.values()]
+    notes = [note for note in table.notes if not note.startswith("* ")]
+    notes = notes or ([_BLEU] if table.metric == "bleu" else [])
+    tests = [text for text in table.tests if text != table.dev]
+    scores = [score for text in tests for score in table.scores(text).values()]
     if any(score.p_value is not None for score in scores):
         notes += [note for note in (P_VALUES, _INTERVALS) if note not in notes]
     return notes
 
 
-def _differences(results: Results) -> Intervals | None:
+def _differences(table: SystemsTable) -> Intervals | None:
     """Return the differences from the first system, with a row for each other system."""
-    rows = results.systems[1:]
+    first, *others = table.rows
     series = []
-    for text in results.tests:
-        found = [text.scores.get(row) for row in rows]
+    for text in table.tests:
+        found = [row.scores.get(text) for row in others]
         ends = [None if score is None else score.interval for score in found]
-        if any(ends) and not text.is_dev:
+        if any(ends) and text != table.dev:
             values = (None if score is None else score.difference for score in found)
             low, high = ([None if pair is None else pair[end] for pair in ends] for end in (0, 1))
-            series.append(Estimates(text.name, tuple(values), tuple(low), tuple(high)))
+            series.append(Estimates(text, tuple(values), tuple(low), tuple(high)))
     if not series:
         return None
-    first = results.systems[0]
-    title = f"Difference from {first}" + (f" on {series[0].name}" if len(series) == 1 else "")
+    title = f"Difference from {first.name}" + (f" on {series[0].name}" if len(series) == 1 else "")
     return Intervals(
         "results-differences",
         title,
-        f"difference of {_in_text(results.metric)}",
-        rows,
+        f"difference of {table.metric_name()}",
+        tuple(row.name for row in others),
         tuple(series),
         signed=True,
-        caption=f"To the right of zero, a system is better than {first}; a whisker that reaches "
-        "zero means that the difference may be chance. Whiskers are 95% intervals.",
+        caption=f"To the right of zero, a system is better than {first.name}; a whisker that "
+        "reaches zero means that the difference may be chance. Whiskers are 95% intervals.",
     )
-
-
-def join_names(names: Sequence[str]) -> str:
-    """Return names as text, such as "a, b and c"."""
-    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
 
 
 def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown]) -> Section:

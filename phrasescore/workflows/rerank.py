@@ -10,7 +10,7 @@ from moses_integration.list_features import (
     Values,
     WeightedSum,
     feature_matrix,
-    with_total,
+    sorted_lines,
 )
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_every_list
@@ -171,10 +171,3 @@ def _best_text(found: NbestList, scores: Values) -> bytes:
     best = int(scores.argmax())
     decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
     return found.hypothesis(best).strip(b" ") + b"\n"
-
-
-def sorted_lines(found: NbestList, scores: Values) -> bytes:
-    """Return all lines in descending order of score, which replaces each line's total."""
-    order = (-scores).argsort(kind="stable")
-    lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)
-    return b"".join(line + b"\n" for line in lines)

@@ -13,17 +13,16 @@ from phrasescore.arguments import StrPath, check_choice, check_extra, check_sequ
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
+from phrasescore.evaluation.systems_table import TABLE, join_names
 from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
 from phrasescore.report.blocks import Fact, Figure, Report, Section
 from phrasescore.report.page import check_folder, write_report
 from phrasescore.report.phrases import LONG
-from phrasescore.report.systems import join_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
-from phrasescore.workflows.report.experiment_folder import TABLE
 from phrasescore.workflows.report.inputs import NamedModel, ReportInputs, read_inputs
 from phrasescore.workflows.report.sections import SECTION_PLANS, missing_inputs, read_results
 
@@ -183,8 +182,8 @@ def _without_figures(section: Section, reasons: Sequence[str]) -> tuple[Section,
 def _opening(inputs: ReportInputs) -> tuple[str, str]:
     """Return the title of the page, and the result in a sentence."""
     if results := read_results(inputs):
-        texts = [text.name for text in results.tests]
-        title = f"Translation of {join_names(texts)}" if texts else "Translation"
+        texts = join_names(results.tests)
+        title = f"Translation of {texts}" if texts else "Translation"
         return title, results.headline()
     models = [model.name for model in inputs.models]
     title = f"Report on {join_names(models)}" if models else "phrasescore report"
@@ -243,4 +242,4 @@ def _facts(inputs: ReportInputs) -> Iterator[Fact]:
     for system in inputs.systems:
         yield Fact("translations", f"{system.name}: {system.text.path}")
     if inputs.experiment is not None:
-        yield Fact("experiment", str(inputs.experiment.folder))
+        yield Fact("experiment", inputs.folder)

@@ -11,18 +11,20 @@ from moses_integration.table_line import joint_count
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
+from phrasescore.evaluation.systems_table import TABLE, SystemsTable, read_systems_table
 from phrasescore.io.text import is_stream
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.report.phrases import TableChoice, TablePair, choose_from_table
+from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SectionName
 from phrasescore.systems.text_checks import warn_of_lengths
-from phrasescore.workflows.report.experiment_folder import ExperimentFolder, read_experiment_folder
 
 # Indices of the table's scores p(target | source) and p(source | target). Moses' order is
 # p(f|e) lex(f|e) p(e|f) lex(e|f), where f is the source.
 _DIRECT, _INVERSE = 2, 0
+MOST_SYSTEMS = 10  # systems whose translations are compared
 
 
 class NamedModel(NamedTuple):
@@ -41,7 +43,8 @@ class ReportInputs:
     source: Sentences | None
     references: list[Sentences]
     systems: list[ComparedSystem]
-    experiment: ExperimentFolder | None
+    experiment: SystemsTable | None
+    folder: str  # of the experiment
     only: Sequence[SectionName]  # the sections that the page includes; empty for all
     compute: Compute
     progress: ProgressCallback | None
@@ -73,6 +76,14 @@ class ReportInputs:
             pairs = _table_pairs(table, lines, max(columns, default=0) + 1)
             return choose_from_table(pairs)
 
+    def tune_reports(self) -> dict[str, TuneReport]:
+        """Return the report of the first tuning run of each of an experiment's rows, if any."""
+        rows = () if self.experiment is None else self.experiment.rows
+        paths = {row.name: os.path.join(self.folder, row.reports[0]) for row in rows if row.reports}
+        return {
+            name: read_tune_report(path) for name, path in paths.items() if os.path.exists(path)
+        }
+
     @cached_property
     def comparison(self) -> Comparison:
         """The comparison of the systems with the references, with the source if given."""
@@ -95,10 +106,13 @@ def read_inputs(
     for path in [*references, *(path for _, path in translations), *filter(None, (table, source))]:
         if is_stream(path):
             raise ArgumentError(f"a report can only read files, got {path!r}")
-    folder = None if experiment is None else read_experiment_folder(experiment)
-    if folder is not None and (compared := folder.compared_text()) is not None:
-        text, translations = compared
-        source, references = source or text.source, text.references
+    results = None
+    if experiment is not None:
+        results = read_systems_table(os.path.join(experiment, TABLE))
+        own_source, own_references, own_translations = _compared_text(results, experiment)
+        if own_translations:
+            source, references = source or own_source, own_references
+            translations = own_translations
     names = [name for name, _ in translations]
     if len(set(names)) < len(names):
         raise ArgumentError(f"expected systems with different names, got {', '.join(names)}")
@@ -118,11 +132,40 @@ def read_inputs(
         source=source_text,
         references=reference_texts,
         systems=[ComparedSystem(name, [text]) for name, text in zip(names, texts, strict=True)],
-        experiment=folder,
+        experiment=results,
+        folder=experiment or "",
         only=only,
         compute=compute,
         progress=progress,
     )
+
+
+def _compared_text(
+    table: SystemsTable, folder: str
+) -> tuple[str, list[str], list[tuple[str, str]]]:
+    """Return the source and references of the first test text, and the systems' translations.
+
+    Each system has its first translation. Of more than `MOST_SYSTEMS` systems, the first one and
+    the best ones are returned, and none if a file is missing.
+    """
+
+    def path(name: str) -> str:
+        return os.path.normpath(os.path.join(folder, name))
+
+    for text in (text for text in table.texts if text.name in table.tests[:1]):
+        scores = table.scores(text.name)
+        first, *others = scores
+        best = sorted(others, key=lambda name: -scores[name].mean)[: MOST_SYSTEMS - 1]
+        systems = [
+            (row.name, os.path.join(folder, row.outputs[text.name][0]))
+            for row in table.rows
+            if row.name in (first, *best) and row.outputs.get(text.name)
+        ]
+        references = list(map(path, text.references))
+        files = [path(text.source), *references, *(file for _, file in systems)]
+        if all(map(os.path.exists, files)):
+            return path(text.source), references, systems
+    return "", [], []
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 
 from phrasescore.devices import choose_device, usable_threads
+from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.records import PhrasePair
@@ -71,14 +72,14 @@ def missing_inputs(plan: SectionPlan, inputs: ReportInputs) -> list[str]:
     return missing
 
 
-def read_results(inputs: ReportInputs) -> systems.Results | None:
-    """Return the results of the experiment or of the given translations, if there are any."""
+def read_results(inputs: ReportInputs) -> SystemsTable | None:
+    """Return the table of the experiment or of the given translations, if there is one."""
     if inputs.experiment is not None:
-        return inputs.experiment.results
+        return inputs.experiment
     if not (inputs.systems and inputs.references):
         return None
     text = inputs.source or inputs.references[0]
-    return systems.text_results(inputs.comparison, os.path.basename(text.path))
+    return systems.compared_table(inputs.comparison, os.path.basename(text.path))
 
 
 def _make_results(inputs: ReportInputs) -> MadeSection:
@@ -102,8 +103,7 @@ def _make_groups(inputs: ReportInputs) -> MadeSection:
 
 
 def _make_tuning(inputs: ReportInputs) -> MadeSection:
-    assert inputs.experiment is not None
-    reports = inputs.experiment.tune_reports()
+    reports = inputs.tune_reports()
     if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
     blocks: list[Block] = [systems.weights_table(reports)]

@@ -17,12 +17,12 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.settings.compute import Compute, Serving
 from phrasescore.signals import catching_signals
+from phrasescore.systems.ranking import TranslationTask
+from phrasescore.systems.system import read_system
 from phrasescore.systems.text import SystemSentence
+from phrasescore.systems.translator import Translator
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
-from phrasescore.workflows.translation.pipeline import SystemTask
-from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.translate import SystemTranslator
 
 _logger = logging.getLogger(__name__)
 
@@ -37,13 +37,13 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
     :param compute: ``workers`` and ``device``.
     """
     read = read_system(system)
-    if read.moses_bin is not None:
-        problem = "serve requires the embedded search: Moses reads a whole text at once"
+    if read.decoder is not None:
+        problem = "serve requires the search of this package: other decoders read whole texts"
         raise ConfigError(read.path, "decoder", problem)
     with ExitStack() as stack:
         listener = stack.enter_context(_bind(settings.host, settings.port))
-        translator = SystemTranslator(read, compute, path="text")
-        plain = SystemTranslator(read, compute, path="text", tokenized=True)
+        translator = Translator(read, compute, path="text")
+        plain = Translator(read, compute, path="text", tokenized=True)
         stack.enter_context(translator.open(apart=True, closed=_Sockets()))
         _load_networks(translator)
         collector = stack.enter_context(SentenceCollector(translator, plain, settings.max_words))
@@ -97,10 +97,10 @@ def _port_problems(host: str, port: int) -> Iterator[None]:
         raise PhrasescoreError(f"cannot listen on {host}, port {port}: {problem}") from error
 
 
-def _load_networks(translator: SystemTranslator) -> None:
+def _load_networks(translator: Translator) -> None:
     """Let each worker translate something, so that it loads the search's networks."""
     sentence = SystemSentence(("a",), ("a",))
-    list(translator.pool.map(SystemTask(0, sentence) for _ in range(translator.pool.workers)))
+    list(translator.pool.map(TranslationTask(0, sentence) for _ in range(translator.pool.workers)))
 
 
 def limited_connections(max_wait: float) -> type[H11Protocol]:

@@ -26,13 +26,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.compute import Serving
+from phrasescore.systems.ranking import TranslationTask
 from phrasescore.systems.text import SystemSentence
+from phrasescore.systems.translation import Translation
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
-from phrasescore.workflows.translation.pipeline import SystemTask
-from phrasescore.workflows.translation.translate import SystemTranslation
 
 _logger = logging.getLogger(__name__)
 
@@ -143,7 +143,7 @@ class TranslationServer:
             raise HTTPException(400, f"expected a JSON object: {problem}") from error
         texts = [given.text] if isinstance(given.text, str) else given.text
         size = max(given.nbest, int(given.explain))
-        task = SystemTask(0, _NOTHING, size, True, size > 0, attention=given.explain)
+        task = TranslationTask(0, _NOTHING, size, True, size > 0, attention=given.explain)
         tasks = [(text, task._replace(number=number)) for number, text in enumerate(texts)]
         found = await self._translate(request, tasks, tokenized=given.tokenized)
         return _json({"translations": [_fields(each, explain=given.explain) for each in found]})
@@ -151,7 +151,10 @@ class TranslationServer:
     async def _translate_xml(self, request: Request, body: bytes) -> Response:
         calls, is_multicall = xml_rpc.parse_calls(body)
         tasks = [
-            (call.text, SystemTask(0, _NOTHING, call.nbest, explain=call.align or call.nbest > 0))
+            (
+                call.text,
+                TranslationTask(0, _NOTHING, call.nbest, explain=call.align or call.nbest > 0),
+            )
             for call in calls
             if isinstance(call, TranslateCall)
         ]
@@ -166,7 +169,7 @@ class TranslationServer:
     async def _translate(
         self,
         request: Request,
-        tasks: Sequence[tuple[str, SystemTask]],
+        tasks: Sequence[tuple[str, TranslationTask]],
         *,
         tokenized: bool,
         return_exceptions: bool = False,
@@ -290,7 +293,7 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-def _fields(found: SystemTranslation, *, explain: bool) -> dict[str, Any]:
+def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
     """Return a translation as JSON's values."""
     answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
     if explain:
@@ -311,7 +314,7 @@ def _json(value: Any, status: int = 200, headers: Any = None) -> Response:
     return Response(msgspec.json.encode(value), status, headers, "application/json")
 
 
-def _answer(call: TranslateCall, found: SystemTranslation | Exception) -> Any:
+def _answer(call: TranslateCall, found: Translation | Exception) -> Any:
     """Return the answer to a call of XML-RPC, or the fault if its sentence failed."""
     if isinstance(found, Exception):
         return _to_fault(_refusal(found))

@@ -9,19 +9,20 @@ from typing import Self
 
 from phrasescore.engines import Pending
 from phrasescore.errors import DataError
-from phrasescore.workflows.translation.pipeline import SystemOutput, SystemTask
-from phrasescore.workflows.translation.translate import SystemTranslation, SystemTranslator
+from phrasescore.systems.ranking import TranslationOutput, TranslationTask
+from phrasescore.systems.translation import Translation
+from phrasescore.systems.translator import Translator
 
 _BYTES_PER_WORD = 100  # longer sentences are refused before they are split into words
 
 
 @dataclass(eq=False)
 class _Job:
-    translator: SystemTranslator  # prepares the sentence, and restores its translation
+    translator: Translator  # prepares the sentence, and restores its translation
     raw: bytes
-    task: SystemTask  # without its sentence until it is submitted
-    answer: "Future[SystemTranslation]" = field(default_factory=Future)
-    pending: Pending[SystemOutput] | None = None
+    task: TranslationTask  # without its sentence until it is submitted
+    answer: "Future[Translation]" = field(default_factory=Future)
+    pending: Pending[TranslationOutput] | None = None
 
 
 class SentenceCollector:
@@ -34,9 +35,7 @@ class SentenceCollector:
     :param plain: a translator of the same system whose texts are the system's words.
     """
 
-    def __init__(
-        self, translator: SystemTranslator, plain: SystemTranslator, max_words: int
-    ) -> None:
+    def __init__(self, translator: Translator, plain: Translator, max_words: int) -> None:
         self._translator, self._plain, self._max_words = translator, plain, max_words
         self._pool = translator.pool
         self._waiting: deque[_Job] = deque()
@@ -53,9 +52,7 @@ class SentenceCollector:
         self._events.put(None)
         self._thread.join()
 
-    def submit(
-        self, text: str, task: SystemTask, *, tokenized: bool
-    ) -> "Future[SystemTranslation]":
+    def submit(self, text: str, task: TranslationTask, *, tokenized: bool) -> "Future[Translation]":
         """Return the translation of a sentence that will be computed; it can be cancelled.
 
         :param task: the requested output, and the sentence's 0-based number in its request.
@@ -102,7 +99,7 @@ class SentenceCollector:
         self._running.add(job)
         job.pending.add_done_callback(lambda _: self._events.put(job))
 
-    def _finish(self, job: _Job, pending: Pending[SystemOutput]) -> None:
+    def _finish(self, job: _Job, pending: Pending[TranslationOutput]) -> None:
         try:
             # If the worker has died, this restarts the pool, and waits for the sentence.
             job.answer.set_result(job.translator.finish(job.task, pending.result()))

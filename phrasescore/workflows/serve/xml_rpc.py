@@ -13,8 +13,7 @@ from xml.parsers import expat
 from xmlrpc.client import Fault
 
 from moses_integration.nbest_values import Hypothesis
-from phrasescore.workflows.translation.pipeline import ExplainedHypothesis
-from phrasescore.workflows.translation.translate import SystemTranslation
+from phrasescore.systems.translation import ExplainedHypothesis, Translation
 
 # The codes of faults in xmlrpc-c, on which mosesserver is built.
 INTERNAL, WRONG_TYPE, NOT_XML_RPC, TIMEOUT = -500, -501, -503, -505
@@ -168,7 +167,7 @@ def _is_on(name: str, value: Any) -> bool:
     raise Fault(WRONG_TYPE, problem)
 
 
-def answer_of(call: TranslateCall, found: SystemTranslation) -> dict[str, Any]:
+def answer_of(call: TranslateCall, found: Translation) -> dict[str, Any]:
     """Return the answer to a call; ``found`` has the hypotheses and the list if they are needed."""
     answer: dict[str, Any] = {"text": found.text}
     if call.align:

@@ -56,10 +56,10 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
     baseline, neural, _ = table["row"]
     # The second translations are likelier, but longer: tuning finds a penalty for words.
     for text in ("dev", "test"):
-        assert baseline[text]["bleu"] == pytest.approx(100)
-        assert neural[text]["bleu"] == pytest.approx(100)
-    assert neural["test"]["p_value"] == 1
-    assert "p_value" not in neural["dev"]
+        assert baseline["scores"][text]["mean"] == pytest.approx(100)
+        assert neural["scores"][text]["mean"] == pytest.approx(100)
+    assert neural["scores"]["test"]["p_value"] == 1
+    assert "p_value" not in neural["scores"]["dev"]
     weights = load_weights(
         str(folder / "out" / "systems" / "+CSLM+RNN" / "seed1" / "weights")
     ).lists
@@ -95,7 +95,7 @@ def test_programs_language_models_and_features_of_other_packages_rescore_lists(
     )
     succeeded(run("experiment", "x.toml", "-o", "out"))
     table = tomllib.loads((folder / "out" / "table.toml").read_text())
-    assert table["row"][1]["test"]["bleu"] > 10
+    assert table["row"][1]["scores"]["test"]["mean"] > 10
     own = folder / "out" / "systems" / "+all" / "seed1"
     weights = load_weights(str(own / "weights")).lists
     assert {"Program0", "CopiedWords0", "CT20"} <= weights.keys()

@@ -12,7 +12,7 @@ import phrasescore
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.table import StepRecord, measure, steps_toml, to_text, to_toml
+from phrasescore.workflows.experiment.table import measure
 from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
@@ -129,21 +129,19 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
         for path in map(each.output, texts):
             path.write_text("".join(f"{line}\n" for line in lines))
             made |= {path, each.report}
-    table = measure(
-        texts, plan.runs, made, plan.notes, [StepRecord("run", "phrasescore <run>", 1.5)]
-    )
+    table = measure(texts, plan.runs, made, plan.notes, plan.names)
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
     bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
     # Each row had its choice of weights on dev: a p-value says nothing there.
     for row in table.rows:
-        assert (row.cells["dev"].p_value, row.cells["dev"].interval) == (None, None)
-    first, second = (row.cells["news"] for row in table.rows)
-    assert first.scores == pytest.approx([bad, bad])
-    assert second.scores == pytest.approx([100, bad])
+        assert (row.scores["dev"].p_value, row.scores["dev"].interval) == (None, None)
+    first, second = (row.scores["news"] for row in table.rows)
+    assert first.replicas == pytest.approx([bad, bad])
+    assert second.replicas == pytest.approx([100, bad])
     assert second.difference == pytest.approx((100 - bad) / 2)
     assert second.p_value is not None
     assert second.p_value < 0.01
-    text = to_text(table).splitlines()
+    text = table.to_text().splitlines()
     assert text[0].split() == ["dev", "news", "rounds"]
     mean, deviation = (100 + bad) / 2, (100 - bad) / 2**0.5
     expected = f"+RNN *    {mean:.2f} ± {deviation:.2f}  {mean:.2f} ± {deviation:.2f} "
@@ -160,20 +158,13 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
         "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
     )
     assert f"* +RNN: {better}." in text
-    read = tomllib.loads(to_toml(table, plan.names))
-    assert read["row"][1]["news"]["p_value"] == second.p_value
-    assert tuple(read["row"][1]["news"]["interval"]) == second.interval
-    assert tuple(read["row"][0]["news"]["replicas"]) == first.scores
-    assert read["row"][1]["dev"].keys() == {"bleu", "replicas", "deviation", "length_ratio"}
-    assert read["row"][1]["rounds"] == ["2+", "2+"]
-    assert read["row"][1]["remarks"][1] == better
-    assert tuple(read["notes"]) == table.notes
-    assert read["text"][0]["references"] == ["../dev.fr"]
-    outputs = read["row"][1]["outputs"]["dev"]
-    assert outputs == [f"systems/+RNN/seed{seed}/dev.out" for seed in (1, 2)]
-    assert tomllib.loads(steps_toml(table.steps))["step"] == [
-        {"name": "run", "command": "phrasescore <run>", "seconds": 1.5}
-    ]
+    assert table.rows[1].rounds == ("2+", "2+")
+    assert table.rows[1].remarks[1] == better
+    assert table.texts[0].references == ("../dev.fr",)
+    assert table.rows[1].outputs["dev"] == tuple(
+        f"systems/+RNN/seed{seed}/dev.out" for seed in (1, 2)
+    )
+    assert (table.rows[1].system, table.best) == ("systems/+RNN/seed1", "+RNN")
 
 
 def test_a_warning_of_tuning_in_one_replica_is_a_remark_and_no_second_note(folder: Path) -> None:
@@ -183,7 +174,7 @@ def test_a_warning_of_tuning_in_one_replica_is_a_remark_and_no_second_note(folde
         write_tuned(each, {"LM0": (1.0,)}, warnings=warnings)
     made = {each.report for each in plan.runs}
     warnings = ["tune Baseline seed 1: few sentences", "decode news: odd"]
-    table = measure([wanted.data.dev], plan.runs, made, [], [], warnings)
+    table = measure([wanted.data.dev], plan.runs, made, [], plan.names, warnings)
     assert table.notes[2:] == (
         "* Baseline: few sentences (in 1 of 2 runs).", "Warning of decode news: odd."
     )  # fmt: skip
@@ -199,7 +190,7 @@ def test_the_page_of_a_run_has_its_results_and_texts(doubles: Path) -> None:
     assert report["command"].startswith("phrasescore")
     assert report["sections"][0]["blocks"][0]["caption"] == (
         "+RNN: columns encoder-decoder.\nTo use Baseline, in the experiment's folder: phrasescore "
-        "translate systems/Baseline/seed1/system.toml TEXT -o TRANSLATIONS"
+        "translate systems/Baseline/seed1 TEXT -o TRANSLATIONS"
     )
     inputs = dict(report["facts"])
     assert inputs["translations"] == "+RNN: out/systems/+RNN/seed1/news.out"
@@ -268,8 +259,9 @@ def test_the_table_the_page_and_the_next_step_have_one_verdict(doubles: Path) ->
     assert report["lead"] == verdict
     assert f"To use {choice}, in the" in report["sections"][0]["blocks"][0]["caption"]
     assert ", p " not in result.stdout.splitlines()[1]
-    dev = tomllib.loads((doubles / "out" / "table.toml").read_text())["row"][1]["dev"]
-    assert dev == {"word_accuracy": 100.0, "replicas": [100.0]}
+    written = tomllib.loads((doubles / "out" / "table.toml").read_text())
+    assert (written["metric"], written["best"]) == ("word_accuracy", "+RNN")
+    assert written["row"][1]["scores"]["dev"] == {"mean": 100.0, "replicas": [100.0]}
     # What evaluate is asked for on dev is left out, and on the test set it is there.
     for name, has_test in (("dev", False), ("news", True)):
         systems = [f"out/systems/{row}/seed1/{name}.out" for row in ("Baseline", "+RNN")]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import PhrasescoreError
+from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.generation.generator import Generated
 from phrasescore.settings.evaluation import SECTIONS
 from phrasescore.workflows.report import sections
@@ -215,8 +216,9 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
               "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
     (folder.path / "exp").mkdir()
     folder.write("exp/tuned.json", json.dumps(values))
-    row = '[[row]]\nname = "base"\n"dev" = { bleu = 30.0, replicas = [30.0] }\n'
-    folder.write("exp/table.toml", f'{row}reports = ["tuned.json"]\n')
+    rows = (TableRow("base", reports=("tuned.json",), scores={"dev": SystemScore((30.0,))}),)
+    table = SystemsTable("bleu", texts=(TableText("dev", tuned=True),), rows=rows)
+    folder.write("exp/table.toml", table.to_toml())
     report = folder.make(experiment="exp")
     assert block(report, "weights")["columns"] == ["feature", "base (search)", "base (lists)"]
     assert block(report, "weights")["rows"] == [
@@ -225,23 +227,6 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
     assert keys(report) == ["results", "tuning"]
     assert report["lead"] == "base has 30.00 BLEU on dev."
     assert "translations" not in facts(report)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "",
-        "row = 1",
-        '[[row]]\nname = "a"\ndev = 1',
-        '[[row]]\nname = "a"\ndev = {bleu = 1}',
-        '[[row]]\nname = "a"\ndev = {replicas = [inf]}',
-    ],
-)
-def test_another_file_is_no_table_of_an_experiment(folder: Folder, text: str) -> None:
-    (folder.path / "exp").mkdir()
-    folder.write("exp/table.toml", text)
-    with pytest.raises(DataError, match="expected the table of an experiment: "):
-        folder.make(experiment="exp")
 
 
 def test_without_the_packages_for_maps_the_rest_is_there(

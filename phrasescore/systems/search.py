@@ -1,0 +1,294 @@
+"""The search of a system, as the work of an engine: a worker translates one sentence after another.
+
+A worker loads the tables and the n-gram models, and the networks with its first sentence: torch is
+imported in the process that uses it.
+"""
+
+import itertools
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from moses_integration.alignments import PhraseSpan, format_segmentation
+from moses_integration.decoder import LIMITS
+from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
+from moses_integration.decoder.moses import ListRequest
+from moses_integration.decoder.options import OptionTable, read_language_models
+from moses_integration.decoder.phrase_options import PhraseOptions
+from moses_integration.decoder.search import Derivation, StackDecoder
+from moses_integration.decoder.stack_search import StatefulFeature
+from moses_integration.nbest_lines import format_hypothesis
+from phrasescore.errors import DataError
+from phrasescore.features.model import Network
+from phrasescore.records import Weights
+from phrasescore.settings.kinds import KINDS
+from phrasescore.systems.system import System
+
+Tokens = tuple[str, ...]
+
+
+class SearchTask(NamedTuple):
+    """A sentence to translate, as sent to a worker."""
+
+    number: int  # from 0, the id in n-best lists
+    tokens: Tokens
+    weights: Weights
+    lists: ListRequest | None = None  # what its n-best list has; None for no list
+    explain: bool = False  # whether to return the exact values of the hypotheses
+
+
+class SearchOutput(NamedTuple):
+    """What the search, or another decoder, finds for a sentence."""
+
+    words: str  # the best translation, separated by spaces; empty if there is none
+    nbest: bytes = b""  # the n-best list
+    untranslated: int = 0  # 1 if there is no translation within the limits
+    # The networks' requests, how many of them are distinct, and the calls that compute them.
+    counts: tuple[int, int, int] = (0, 0, 0)
+    # For each hypothesis: its score, and the values of all features, also of those in no list.
+    exact: tuple[tuple[float, dict[str, tuple[float, ...]]], ...] = ()
+
+
+def read_configuration(system: System) -> DecoderConfiguration:
+    """Return the decoder's part of a system, with the system's limits.
+
+    :raises ConfigError: if the search of this package does not support something in the moses.ini.
+    """
+    configuration = DecoderConfiguration.read(str(system.moses_ini), (), system.paths_from)
+    return configuration.with_limits(
+        **{LIMITS[section]: value for section, value in system.limits.items()}
+    )
+
+
+@dataclass(frozen=True)
+class DecoderFeatures:
+    """The features of a decoder: what its weights and its lists must have."""
+
+    sizes: dict[str, int]  # the number of weights of each feature
+    shown: dict[str, int]  # the number of values of each feature that n-best lists have
+    own: Weights  # the weights in the moses.ini
+    omitted: tuple[str, ...] = ()  # features in the decoder's scores that its lists omit
+
+    @classmethod
+    def of(cls, system: System, configuration: DecoderConfiguration | None) -> "DecoderFeatures":
+        """Return the features of the search, given its configuration, or of another decoder."""
+        networks = dict.fromkeys(system.search_names, 1)
+        if configuration is not None:
+            slots = configuration.slots
+            counts = {slot.name: sum(configuration.shown(slot)) for slot in slots}
+            return cls(
+                {slot.name: len(slot.weights) for slot in slots} | networks,
+                {name: count for name, count in counts.items() if count} | networks,
+                {slot.name: slot.weights for slot in slots},
+            )
+        if system.moses_ini is None:  # a command whose features are those that have weights
+            sizes = {name: len(values) for name, values in system.weights.search.items()}
+            return cls(sizes, {}, {})
+        ini = system.read_ini()
+        own = ini.tuneable_weights()
+        shown = {name: len(values) for name, values in own.items()}
+        omitted = tuple(each.name for each in ini.features if each.name not in own)
+        return cls({f"{UNKNOWN_WORDS}0": 1, **shown}, shown, own, omitted)
+
+    def check(self, system: System, added: Sequence[str]) -> tuple[Weights, Weights]:
+        """Return the weights of the search, and those that order its lists.
+
+        :param added: the features of the lists that the decoder lacks.
+        :raises ConfigError: if the system's weights do not fit its features.
+        """
+        weights = system.check_weights(self.sizes, self.shown, added)
+        return weights.search, weights.lists if added else {**self.own, **weights.search}
+
+
+@dataclass(frozen=True)
+class SearchWork:
+    """The work of the search: a :class:`phrasescore.engines.Work`.
+
+    :ivar sentences: the text, if it is known: the tables are read for it.
+    :ivar weights: the weights of the first translation.
+    :ivar threads: number of CPU threads for the networks of a worker.
+    :ivar folder: where relative paths start, for a worker on another machine.
+    """
+
+    configuration: DecoderConfiguration
+    networks: tuple[Network, ...]
+    kinds: tuple[str, ...]
+    names: tuple[str, ...]
+    weights: Weights
+    sentences: Sequence[Tokens] | None = None
+    threads: int = 1
+    device: str = "cpu"  # of the networks
+    folder: str | None = None
+
+    @classmethod
+    def of(
+        cls, system: System, configuration: DecoderConfiguration, weights: Weights, **options: Any
+    ) -> "SearchWork":
+        """Return the work of a system's search; weights of other features are left out."""
+        networks = tuple(system.search_names)
+        names = (*(slot.name for slot in configuration.slots), *networks)
+        own = {name: values for name, values in weights.items() if name in names}
+        return cls(configuration, system.search, system.search_kinds, networks, own, **options)
+
+    def in_folders(self) -> "SearchWork":
+        """Return a copy for workers on other machines, which have the same folders."""
+        networks = tuple(each.with_paths(os.path.abspath) for each in self.networks)
+        return replace(self, networks=networks, folder=os.getcwd())
+
+    def load(self) -> "Search":
+        """Read the tables and the n-gram models, and compile the search before a fork."""
+        if self.folder is not None:
+            try:
+                os.chdir(self.folder)  # each worker has its own process
+            except OSError as error:
+                raise DataError(self.folder, None, f"cannot be entered: {error}") from error
+        search = Search(self)
+        if self.folder is not None:
+            search.load_networks()  # so that the engine can compare the workers' torch
+        else:
+            search.compile()
+        return search
+
+
+class Search:
+    """Translates sentences under weights that may change from task to task."""
+
+    def __init__(self, work: SearchWork) -> None:
+        self._work, self._configuration = work, work.configuration
+        # For each value of each feature, whether it appears in n-best lists.
+        self._shown = {
+            slot.name: self._configuration.shown(slot) for slot in self._configuration.slots
+        }
+        self._shown |= dict.fromkeys(work.names, (True,))
+        self._language_model = read_language_models(self._configuration)
+        aligned = any(KINDS[kind].is_aligned for kind in work.kinds)
+        self._options = PhraseOptions(
+            self._configuration, self._language_model, aligned=aligned, sentences=work.sentences
+        )
+        self._networks: Sequence[StatefulFeature] | None = None
+        self._weights: Weights | None = None
+        self._decoder: StackDecoder | None = None
+        self._table: OptionTable  # the options of the latest sentence
+        self._use(work.weights)
+
+    def _use(self, weights: Weights) -> None:
+        if weights == self._weights:
+            return
+        others = self._work.names
+        own = {name: values for name, values in weights.items() if name not in others}
+        self._weighted = self._configuration.with_weights(own)
+        self._network_weights = [weights.get(name, (0.0,))[0] for name in others]
+        self._options.use(self._weighted, sum(self._network_weights))
+        self._weights, self._decoder = weights, None
+
+    def compile(self) -> None:
+        """Compile the search by translating a sentence without networks."""
+        words = min(self._work.sentences or [("a", "b")], key=len)
+        self._find_decoder(words, has_networks=False).translate(words, nbest=2, distinct=True)
+        self._decoder = None
+
+    def load_networks(self) -> Sequence[StatefulFeature]:
+        """Return the networks, which are loaded once."""
+        if self._networks is None:
+            self._networks = _load_networks(self._work)
+        return self._networks
+
+    def _find_decoder(self, tokens: Tokens, *, has_networks: bool = True) -> StackDecoder:
+        table = self._options.of(tokens)
+        if self._decoder is None or table is not self._table:
+            networks = self.load_networks() if has_networks else ()
+            features = list(zip(networks, self._network_weights, strict=False))
+            self._decoder = StackDecoder(self._weighted, table, self._language_model, features)
+        self._table = table
+        return self._decoder
+
+    def __call__(self, task: SearchTask | None) -> SearchOutput:
+        """Return the translation of a sentence; for None, the number of copied words in words."""
+        if task is None:
+            return SearchOutput(str(self._options.num_copied))
+        self._use(task.weights)
+        decoder = self._find_decoder(task.tokens)
+        before = _counts(decoder)
+        size, distinct = (0, False) if task.lists is None else task.lists[:2]
+        best = decoder.translate(task.tokens, nbest=size, distinct=distinct)
+        if self._configuration.characters:
+            best = best.of_characters(distinct=distinct)
+        after = _counts(decoder)
+        counts = (after[0] - before[0], after[1] - before[1], after[2] - before[2])
+        lines = [self._line(task, found) for found in best.nbest]
+        exact = [(found.score, self._values(found)) for found in best.nbest if task.explain]
+        untranslated = int(not math.isfinite(best.score))
+        text = " ".join(best.words)
+        return SearchOutput(text, b"".join(lines), untranslated, counts, tuple(exact))
+
+    def _values(self, found: Derivation) -> dict[str, tuple[float, ...]]:
+        return dict(zip(self._shown, found.values, strict=True))
+
+    def _line(self, task: SearchTask, found: Derivation) -> bytes:
+        assert task.lists is not None
+        features = [
+            (name, kept)
+            for (name, shown), values in zip(self._shown.items(), found.values, strict=True)
+            if (kept := list(itertools.compress(values, shown)))
+        ]
+        return format_hypothesis(
+            task.number,
+            found.words,
+            features,
+            found.score,
+            alignment=self._alignment(found) if task.lists.alignment else None,
+            segmentation=_segmentation(found) if task.lists.segmentation else None,
+        )
+
+    def _alignment(self, found: Derivation) -> str:
+        points, position = [], 0
+        for segment in found.segments:
+            inner = [point.split("-") for point in self._table.alignment(segment.option).split()]
+            for source, target in sorted((int(one), int(other)) for one, other in inner):
+                points.append(f"{segment.start + source}-{position + target}")
+            position += len(segment.words)
+        return " ".join(points)
+
+
+def _segmentation(found: Derivation) -> str:
+    ends = itertools.accumulate(len(segment.words) for segment in found.segments)
+    return format_segmentation(
+        [
+            PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
+            for segment, end in zip(found.segments, ends, strict=True)
+        ]
+    )
+
+
+def _counts(decoder: StackDecoder) -> tuple[int, int, int]:
+    buffers = [buffer for buffer, _ in decoder.buffers]
+    return (
+        sum(buffer.requests for buffer in buffers),
+        sum(buffer.distinct for buffer in buffers),
+        sum(buffer.calls for buffer in buffers),
+    )
+
+
+def _load_networks(work: SearchWork) -> list[StatefulFeature]:
+    if not work.networks:
+        return []
+    import torch
+
+    from phrasescore.devices import choose_device
+    from phrasescore.features.search_network import SearchCslm, SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
+    from phrasescore.models.checkpoint import load_checkpoint
+
+    torch.set_num_threads(work.threads)
+    device = choose_device(work.device)
+    return [
+        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
+            load_checkpoint(each.model),
+            device,
+            options=CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
+            name=name,
+        )
+        for kind, name, each in zip(work.kinds, work.names, work.networks, strict=True)
+    ]

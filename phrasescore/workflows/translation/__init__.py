@@ -1,1 +1,0 @@
-"""Translate with a whole tuned system: search, rescoring and reranking in one process."""
