@@ -147,16 +147,11 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 
 
 def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
-    """Log why training ended, what the network promises, and the next step."""
-    from phrasescore.report.verdict import judge
+    """Log the next step, which depends on what the network promises."""
+    from phrasescore.report.verdict import judge_model
 
     is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
-    _logger.info("%s: %s", model, record.summary())
-    has_pieces = os.path.exists(os.path.join(model, "target.spm"))
-    verdicts = list(judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces))
-    for found in verdicts:
-        _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
-    is_bad = any(found.is_bad for found in verdicts)
+    is_bad = any(found.is_bad for found in judge_model(kind, model, record, num_inputs))
     next_step.suggest(is_of_table=is_of_table, is_bad=is_bad)
 
 

@@ -51,8 +51,6 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     if given["texts"]:
         counts = f"{done.scored:,} of {done.lines:,}"
         _logger.info("%s lines have a source that occurs in the texts", counts)
-    for summary in done.columns:
-        _logger.info("%s", summary)
     next_step.suggest()
 
 

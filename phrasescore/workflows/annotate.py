@@ -173,6 +173,7 @@ def _annotate(
                 f"{tally.floored:,} of {tally.words:,} {tally.side} words: is it the lexicon of "
                 "this direction?"
             )
+        _logger.info("%s", tally)
     return AnnotateSummary(meter.done, kept, tuple(map(str, tallies)))
 
 

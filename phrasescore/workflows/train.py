@@ -21,6 +21,7 @@ from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
+from phrasescore.report.verdict import judge_model
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
@@ -213,12 +214,16 @@ def _run_training(
     curve: list[CurvePoint] = []
     threads = compute.threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
-        return train_model(
+        record = train_model(
             run,
             resume=state.resume,
             begin=meter.begin,
             report=lambda now: report_update(meter, now, curve),
         )
+    _logger.info("%s: %s", run.model, record.summary())
+    for found in judge_model(run.config.kind, run.model, record, len(run.inputs)):
+        _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
+    return record
 
 
 def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:

@@ -57,10 +57,10 @@ class Forecast:
         plan = build_plan(replace(self.wanted, systems=systems), self.folder, is_checked=True)
         seconds = {f"train {each.model}": 60 * each.minutes for each in kept}
         for run in plan.runs:
-            searched = self.sentence + self.words * _SEARCHED * len(run.system.search)
+            networks = len(run.row.search)
+            searched = self.sentence + self.words * _SEARCHED * networks
             searched /= self.wanted.engine.processes or 1
-            rescored = _RESCORED * len(run.system.rescore)
-            networks = len(run.system.search)
+            scored = searched + _RESCORED * len(run.row.lists)
             rounds = tuning.search_rounds if networks else tuning.rounds
             trials = 1 + networks * len(START_SHARES) if networks else 0
             for step in (step for step in plan.steps if run.folder in step.outputs[0].parents):
@@ -68,12 +68,10 @@ class Forecast:
                 tuned = min(count, tuning.sentences or count)
                 seconds[step.name] = {
                     "tune": self.loading
-                    + rounds * tuned * (searched + rescored + _XBLEU)
+                    + rounds * tuned * (scored + _XBLEU)
                     + trials * min(tuned, TRIAL_SIZE) * searched,
-                    "decode": self.loading + count * searched,
-                    "rescore": count * rescored,
-                    "rerank": 0.0,
-                }[step.words[0]]
+                    "translate": self.loading + count * scored,
+                }[step.function]
         annotating = _COLUMN * self.phrases
         return {step: _START + seconds.get(step.name, annotating) for step in plan.steps}
 

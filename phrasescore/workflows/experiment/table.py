@@ -18,10 +18,9 @@ from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, Tabl
 from phrasescore.io.output import open_output
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import SectionName
-from phrasescore.workflows.experiment.commands import FileNames
 from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.rows import Run
-from phrasescore.workflows.experiment.steps import TABLE_FILES
+from phrasescore.workflows.experiment.plan import Run
+from phrasescore.workflows.experiment.steps import TABLE_FILES, FileNames
 from phrasescore.workflows.report import make_report
 
 REPORT = "report"  # the folder of the page
@@ -48,7 +47,7 @@ def measure(
     """Return the table for the texts that have been translated so far; the first is for tuning."""
     runs_by_name: dict[str, list[Run]] = {}
     for run in runs:
-        runs_by_name.setdefault(run.system.name, []).append(run)
+        runs_by_name.setdefault(run.row.name, []).append(run)
     scores: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
         for name, score in _compare(text, runs_by_name, existing, metric, is_test=text != texts[0]):
@@ -132,7 +131,7 @@ def _row(
             remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
             for remark, count in counts.items()
         ),
-        features=runs[0].system.describe(),
+        features=runs[0].row.describe(),
         system="" if best is None else names.of(best[0].folder),
         reports=tuple(names.of(run.report) for run, _ in done),
         outputs={
@@ -146,8 +145,8 @@ def _row(
 
 def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
     """Yield a remark if a system is worse than an earlier one with a subset of its features."""
-    parts = [each for each in run.parts if each.report in existing]
-    scores = {each.system.name: read_tune_report(each.report).reached for each in parts}
+    parts = [each for each in run.earlier if each.report in existing]
+    scores = {each.row.name: read_tune_report(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and report.reached < scores[name]:
         yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"

@@ -10,24 +10,25 @@ from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, INI
 from tests.phrasescore.workflows.experiment.steps_folder import Steps
 
 COMMANDS = """\
-import pathlib, sys, json
-verb, *words = sys.argv[1:]
-given = dict(zip(words, words[1:]))
+import json, pathlib, sys
+given = json.load(sys.stdin)
+verb, settings = given["function"], given["settings"]
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-output = pathlib.Path(given["-o"])
+output = pathlib.Path(settings["output"])
 if verb == "train":
     output.mkdir()
-    (output / "model").write_text(words[0])
+    (output / "config.toml").write_text(f'kind = "{{settings["kind"]}}"')
 elif verb == "annotate":
     output.write_text("table")
 elif verb == "tune":
-    output.write_text(pathlib.Path(given["--weights"]).read_text())
     print(json.dumps({{"news": "round 1: BLEU 12.34"}}))
-    pathlib.Path(given["--translations"]).write_text(pathlib.Path(given["--source"]).read_text())
-    pathlib.Path(given["--report"]).write_text({report!r})
-elif verb == "decode":
-    output.write_text(pathlib.Path(words[0]).read_text())
+    (output / "weights").write_text("LM0= 0.5\\n")
+    (output / "report.json").write_text({report!r})
+    translations = pathlib.Path(settings["translations"])
+    translations.write_text(pathlib.Path(settings["source"]).read_text())
+elif verb == "translate":
+    output.write_text(pathlib.Path(settings["source"]).read_text())
 """
 
 

@@ -14,13 +14,16 @@ from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
 from tests.forked import Forked
 
-# The program: writes what it read, with the verb before it, and a line into "calls".
+# The program: writes what it read, with the step's name before it, and a line into "calls".
 COMMAND = """\
-import os, pathlib, sys, time
-name, source, target, *more = sys.argv[1:]
-folder = pathlib.Path(target).parent
+import json, os, pathlib, sys, time
+given = json.load(sys.stdin)
+name, settings = given["function"], given["settings"]
+source, target = (pathlib.Path(settings[key]) for key in ("source", "output"))
+folder = target.parent
+(folder / f"pid.{name}").write_text(str(os.getpid()))
 with open(folder / "calls", "a") as calls:
-    calls.write(" ".join([name, *more]) + "\\n")
+    calls.write(" ".join([name, *settings["more"], *["resumed"] * given["resume"]]) + "\\n")
 print("working on", name, file=sys.stderr)
 mood = folder / f"mood.{name}"
 if mood.exists():
@@ -28,16 +31,16 @@ if mood.exists():
         print("no such table", file=sys.stderr)
         sys.exit(7)
     if mood.read_text() == "stopped":
-        pathlib.Path(target).write_text("half")
+        target.write_text("half")
         sys.exit(130)
     if mood.read_text() == "whole":
         print('{"warning": "it is odd"}', flush=True)
-        pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+        target.write_text(f"{name}({source.read_text()})")
     (folder / f"part.{name}").write_text("part")
     tests = pathlib.Path("/proc", os.environ.get("TESTS", str(os.getppid())))
     while mood.exists() and tests.exists():  # it outlives the run, and not the tests
         time.sleep(0.01)
-pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+target.write_text(f"{name}({source.read_text()})")
 """
 
 
@@ -68,7 +71,8 @@ class Steps:
         target = self.folder / f"{name}.out"
         return Step(
             name,
-            (name, str(self.folder / source), str(target), *more),
+            name,
+            {"source": self.folder / source, "output": target, "more": more},
             (self.folder / source,),
             (target,),
             (self.folder / f"part.{name}",),
@@ -93,6 +97,10 @@ class Steps:
     def mood(self, name: str, mood: str | None) -> None:
         path = self.folder / f"mood.{name}"
         path.unlink(missing_ok=True) if mood is None else path.write_text(mood)
+
+    def pid(self, name: str) -> int:
+        """Return the process that ran a step."""
+        return int((self.folder / f"pid.{name}").read_text())
 
     def start(
         self, jobs: int = 1, begun: Sequence[str] = ("b",), more: Sequence[str] = ()

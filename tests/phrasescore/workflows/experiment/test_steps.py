@@ -100,7 +100,7 @@ def test_the_content_of_a_folder_counts(steps: Steps, monkeypatch: pytest.Monkey
     model = steps.folder / "model"
     model.mkdir()
     (model / "weights").write_text("1")
-    step = Step("show", ("show",), (model,), ())
+    step = Step("show", "show", {}, (model,), ())
     assert run(steps.folder, [step]) == ["show"]
     assert run(steps.folder, [step]) == []
     (model / "weights").rename(model / "renamed")
@@ -112,5 +112,3 @@ def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
     with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*2, got 99"):
         steps.run()
 
-
-# Several at a time: "other" reads nothing of "a" and "b", and "b" what "a" writes.
