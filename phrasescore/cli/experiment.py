@@ -62,8 +62,8 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
         best = {number for number, row in enumerate(table.rows, 1) if row.name == table.best}
         print_text(table.to_text(), bold=best)
         page = os.path.join(output, REPORT, "index.html")
-        system = table.chosen.system and os.path.join(output, table.chosen.system)
-        next_step.suggest(output=page, system=system, choice=table.choice())
+        folder = output if table.chosen.system else None
+        next_step.suggest(output=page, folder=folder, choice=table.choice())
 
 
 @options.verb(

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from moses_integration import nplm
 from moses_integration.decoder import ALGORITHMS
 from moses_integration.ini_text import IniText, named_files
-from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
+from moses_integration.moses_ini import WeightsSource, weights_path
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ModelError
@@ -21,7 +21,7 @@ from phrasescore.io.compression import is_gzip_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNetwork, JointNetwork
-from phrasescore.systems.system import read_system
+from phrasescore.systems.system import read_system, read_weights
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 
@@ -128,14 +128,14 @@ def export_system(
     search and features of n-best lists are left out, because Moses does not have them.
 
     :param system: see `read_system`.
-    :param weights: weights that replace the system's own: a file or values.
+    :param weights: weights that replace the system's own; see `read_weights`.
     :raises ConfigError: if there is a weight, not 0, for a feature that the system does not have.
     """
     path, read = os.fspath(output), read_system(system)
     if weights is not None:
         given = weights_path(weights)
         where = None if given is None else Path(given)
-        read = replace(read, weights=load_weights(weights), weights_path=where)
+        read = replace(read, weights=read_weights(weights), weights_path=where)
     ini, search = read.read_ini(), read.weights.search
     check_files(read.files(), (path,))
     check_weights({**ini.tuneable_weights(), **search}, str(read.weights_path or ini.path))
