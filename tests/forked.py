@@ -24,7 +24,7 @@ _FORKS.set_forkserver_preload(
     [
         *("pytest", "torch", "numba", "phrasescore.cli.progress", "phrasescore.training.run"),
         *(f"phrasescore.cli.{module}" for module in sorted(set(VERBS.values()))),
-        *(f"phrasescore.workflows.{name}" for name in ("annotate", "decode", "rescore", "train")),
+        *(f"phrasescore.workflows.{name}" for name in ("annotate", "rescore", "train", "translate")),
         *("phrasescore.workflows.experiment.run", "phrasescore.workflows.serve.application"),
     ]
 )
