@@ -37,9 +37,8 @@ def system_facts(system: System) -> dict[str, str]:
     for feature in () if ini is None else ini.features:
         file = dict(feature.arguments).get("path")
         parts = [_file(ini.resolve(file))] if ini is not None and file else []
-        key = f"{_GROUPS.get(feature.kind, 'feature')} {feature.name}"
-        key = f"table {feature.name}" if is_phrase_table(feature.kind) else key
-        facts[key] = "; ".join([*parts, *_weights(system, feature.name)])
+        group = "table" if is_phrase_table(feature.kind) else _GROUPS.get(feature.kind, "feature")
+        facts[f"{group} {feature.name}"] = "; ".join([*parts, *_weights(system, feature.name)])
     for name, network in zip(system.search_names, system.search, strict=True):
         parts = [_file(network.model), *_options(network), *_weights(system, name)]
         facts[f"in the search {name}"] = "; ".join(parts)
@@ -48,10 +47,12 @@ def system_facts(system: System) -> dict[str, str]:
         name = next(named, f"{place}")
         parts = [_file(path) for path in column.inputs()]
         parts = [*(parts or [column.argument]), *_options(column)]
-        facts[f"in the lists {name}"] = "; ".join([*parts, *_weights(system, name, False)])
+        facts[f"in the lists {name}"] = "; ".join(
+            [*parts, *_weights(system, name, is_searched=False)]
+        )
         if isinstance(column, Network) and column.normalize:
             name = next(named, f"{place}{NORMALIZED}")
-            facts[f"in the lists {name}"] = "; ".join(_weights(system, name, False))
+            facts[f"in the lists {name}"] = "; ".join(_weights(system, name, is_searched=False))
     for column in system.columns:
         facts[f"column {column.name}"] = "; ".join([column.argument, *_options(column)])
     text = {key: value for key, value in dataclasses.asdict(system.text).items() if value}
@@ -79,7 +80,7 @@ def _file(path: str) -> str:
     return f"{found[0]} ({kind}{shown})"
 
 
-def _weights(system: System, name: str, is_searched: bool = True) -> Iterator[str]:
+def _weights(system: System, name: str, *, is_searched: bool = True) -> Iterator[str]:
     """Yield the weights of a feature: of the search, and of the lists if they have features."""
     search, lists = (part.get(name, ()) for part in system.weights)
     if is_searched and search:
@@ -108,10 +109,13 @@ def _check(system: System) -> tuple[str, Sequence[str], System]:
     """
     names: Sequence[str] = ()
     try:
-        configuration = read_configuration(system) if system.decoder is None else None
-        for path in () if system.moses_ini is None else named_files(system.read_ini()):
-            if _file(str(path)).endswith("(missing)"):
-                raise DataError(str(path), None, f"{system.moses_ini} names it: cannot open")
+        configuration = None
+        if system.decoder is None:
+            configuration = read_configuration(system)
+        elif system.moses_ini is not None:
+            for path in named_files(system.read_ini()):
+                if _file(str(path)).endswith("(missing)"):
+                    raise DataError(str(path), None, f"{system.moses_ini} names it: cannot open")
         scoring = load_list_features(system, Compute(workers=1, device="cpu"))
         names = () if scoring is None else scoring.names
         features = DecoderFeatures.of(system, configuration)
