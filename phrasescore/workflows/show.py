@@ -117,7 +117,7 @@ def _experiment_overview(path: str) -> Overview:
     seconds = sum(state.seconds or 0 for state in steps.values())
     table = folder / TABLE_FILES[0]
     facts = {"steps done": f"{done} of {len(steps)}, in {format_duration(seconds)}"}
-    if systems := sorted(map(str, folder.glob("systems/*/*/system.toml"))):
+    if systems := sorted(map(str, folder.rglob("system.toml"))):
         facts["to translate"] = " ".join(systems)
     return Overview(path, facts, table.read_text("utf-8", "replace") if table.exists() else "")
 

@@ -170,8 +170,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     }
     table = whole.table("features")
     features = {
-        name: rows.read_feature(table, name, value, models)
-        for name, value in file.features.items()
+        name: rows.read_feature(table, name, value, models) for name, value in file.features.items()
     }
     systems = rows.read_rows(whole, file.systems, models, data.feature_files, features)
     for old, new in old_names.MODELS.items():

@@ -80,7 +80,9 @@ def run_step(message: bytes, progress: ProgressCallback | None) -> None:
     settings = {key: _read(hints[key], value) for key, value in given["settings"].items()}
     if given["resume"]:
         state = {"state": UnfinishedRun(resume=True), "resume": True}
-        settings |= {key: state[key] for key in state.keys() & inspect.signature(function).parameters}
+        settings |= {
+            key: state[key] for key in state.keys() & inspect.signature(function).parameters
+        }
     function(**settings, progress=progress)
 
 

@@ -350,7 +350,9 @@ class _Planner:
 
     def _table_of(self, columns: tuple[str, ...]) -> Path | None:
         """Return the path of a table with columns; None without columns."""
-        return self._folder / "tables" / _folder_name(columns) / "phrase-table.gz" if columns else None
+        return (
+            self._folder / "tables" / _folder_name(columns) / "phrase-table.gz" if columns else None
+        )
 
     def _annotate(self, row: Row) -> Iterator[Step]:
         """Yield the step that writes a row's table, if it has columns."""
@@ -404,7 +406,7 @@ class _Planner:
                 iterations=row.iterations or engine.iterations,
                 patience=row.patience or engine.patience,
             ),
-            "compute": Compute(workers=engine.processes, threads=engine.threads),
+            "compute": self._compute(),
         }
         before = [path for each in run.earlier for path in (each.weights, each.report)]
         return Step(
@@ -424,7 +426,7 @@ class _Planner:
             "system": run.folder,
             "source": text.source,
             "output": output,
-            "compute": Compute(workers=self._engine.processes),
+            "compute": self._compute(),
         }
         return Step(
             f"translate {text.name} {run.row.name} seed {run.seed}",
@@ -434,6 +436,9 @@ class _Planner:
             (output,),
             description=f"{_shown([text.source])} to {self._names.of(output)}",
         )
+
+    def _compute(self) -> Compute:
+        return Compute(workers=self._engine.processes, threads=self._engine.threads)
 
     def _notes(self) -> Iterator[str]:
         engine = self._engine

@@ -18,7 +18,7 @@ from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
-from phrasescore.workflows.search_settings import SEARCH_FEATURES
+from phrasescore.systems.system import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
 # Networks in standard rows that need a table of their own, and its keys.

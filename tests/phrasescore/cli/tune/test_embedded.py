@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
+from phrasescore.workflows.tune.rounds import Rounds
 
 from moses_integration.decoder import phrase_tables
 from moses_integration.list_features import WeightedSum
@@ -16,7 +17,6 @@ from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.report.tuning import read_tune_report
-from phrasescore.workflows.tune.rounds import Rounds
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE

@@ -11,13 +11,13 @@ import time
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.tune import optimiser as optimiser_module
+from phrasescore.workflows.tune import rounds as round_files
+from phrasescore.workflows.tune.rounds import Rounds, write_rounds
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.features.model import Network
 from phrasescore.records import Weights
-from phrasescore.workflows.tune import optimiser as optimiser_module
-from phrasescore.workflows.tune import rounds as round_files
-from phrasescore.workflows.tune.rounds import Rounds, write_rounds
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomCslm
 from tests.forked import Forked, run_command

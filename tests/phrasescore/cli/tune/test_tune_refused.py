@@ -5,9 +5,9 @@ import signal
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.tune import optimiser as optimiser_module
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.workflows.tune import optimiser as optimiser_module
 from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.workflows.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
 

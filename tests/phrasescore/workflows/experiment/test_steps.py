@@ -111,4 +111,3 @@ def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
     (steps.folder / "steps.json").write_text(json.dumps({"format": 99, "steps": {}}))
     with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*2, got 99"):
         steps.run()
-

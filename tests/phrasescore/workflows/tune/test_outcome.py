@@ -1,7 +1,8 @@
 """The messages about rounds."""
 
-from phrasescore.records import WeightPair
 from phrasescore.workflows.tune.outcome import describe_round
+
+from phrasescore.records import WeightPair
 from tuning.loop import LoopResult, Round
 
 
