@@ -6,7 +6,6 @@ The command has the file names of this run. Words in capitals stand for files th
 import logging
 import os
 import re
-import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote

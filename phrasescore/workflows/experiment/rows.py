@@ -309,8 +309,9 @@ def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
             raise whole.error("systems", unknown(f"row '{value}'", value, STANDARD))
         return STANDARD[value]
     table = whole.inner(f"systems {place}", value)
-    if "rescore" in table.keys():
-        raise table.error("rescore", f"{old_names.renamed('key', 'rescore', old_names.ROW_KEYS)}")
+    for key in table.keys():  # noqa: SIM118
+        if (problem := old_names.renamed("key", key, old_names.ROW_KEYS)) is not None:
+            raise table.error(key, problem)
     row = table.read(Row)
     if not row.name or "\n" in row.name:
         raise table.error("name", f"expected a name of one line, got {row.name!r}")

@@ -11,6 +11,8 @@ from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.features.lexicon import Lexicon
 from phrasescore.features.named import NamedFeature
 from phrasescore.features.program import Command
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.table import describe
 from tests.phrasescore.workflows.experiment.experiment_folder import plan_of, steps_of
 from tests.plugin_site import GOOD, install
 
@@ -61,7 +63,7 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
     assert folder / "list" in steps["tune +own seed 1"].inputs
     columns = steps["annotate copied_words"].settings["columns"]
     assert columns == (NamedFeature("copied_words"),)
-    assert "for chrf, bleu=0.5, seeds 1" in " ".join(plan.notes)
+    assert "for chrf, bleu=0.5, seeds 1" in " ".join(describe(read_experiment("x.toml")))
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast
 from phrasescore.workflows.experiment.functions import start_weights
 from phrasescore.workflows.experiment.plan import Plan, build_plan
+from phrasescore.workflows.experiment.table import describe
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
@@ -119,7 +120,7 @@ def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
         cslm = Network(str(folder / "out" / "models" / "cslm"))
         assert (parts.search, parts.lists, parts.moses_bin) == ((), (cslm,), folder)
         assert folder / "moses" in step.inputs
-    assert plan.notes[-1].startswith("CSLM scores Moses' n-best lists")
+    assert [*describe(read_experiment("x.toml"))][-1].startswith("CSLM scores Moses' n-best lists")
 
 
 def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:

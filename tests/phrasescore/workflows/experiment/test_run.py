@@ -12,7 +12,7 @@ from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
 from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.table import measure
+from phrasescore.workflows.experiment.table import describe, measure
 from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,
@@ -144,7 +144,7 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
         for path in map(each.output, texts):
             path.write_text("".join(f"{line}\n" for line in lines))
             made |= {path, each.report}
-    table = measure(texts, plan.runs, made, plan.notes, plan.names)
+    table = measure(texts, plan.runs, made, [*describe(wanted)], plan.names)
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
     bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
     # Each row had its choice of weights on dev: a p-value says nothing there.
