@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import Result
+from phrasescore.workflows.tune.optimiser import ListReader, read_metric
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.workflows.tune.optimiser import ListReader, read_metric
 from tests.command_line import run, succeeded, tuned_scores
 from tests.extracted_lists import read_extracted
 

@@ -15,7 +15,7 @@ from phrasescore.cli.options import LOGGERS
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.workflows.experiment.functions import run_step
-from phrasescore.workflows.experiment.run import Message
+from phrasescore.workflows.experiment.process import Message
 
 _EVERY = 55.0  # seconds between progress messages
 

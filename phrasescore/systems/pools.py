@@ -61,9 +61,7 @@ class ListReader:
         none = set(range(self.num_segments))
         pools = []
         for path in paths:
-            lists = read_every_list(
-                path, self.num_segments, allow_missing=allow_missing, cure=cure
-            )
+            lists = read_every_list(path, self.num_segments, allow_missing=allow_missing, cure=cure)
             missing: set[int] = set()
             pools.append(self.read(lists, path, missing=missing).distinct())
             some, none = some | missing, none & missing

@@ -152,9 +152,7 @@ def _read_source(path: str, text: TextProcessing) -> Sentences:
     return source
 
 
-def _read_references(
-    paths: Sequence[str], text: TextProcessing
-) -> Iterator[list[tuple[str, ...]]]:
+def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[list[tuple[str, ...]]]:
     """Yield the words of each set of references, as the system would write them."""
     references = [read_sentences(path) for path in paths]
     check_aligned(references)

@@ -18,7 +18,9 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
-from phrasescore.features.columns import Column
+from phrasescore.features.columns import Column, load_kind
+from phrasescore.features.model import Network
+from phrasescore.features.named import NamedFeature
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
@@ -138,6 +140,29 @@ class Experiment:
     text: TextProcessing | None = None  # for system.toml; None if moses.ini records it
     absolute: frozenset[str] = frozenset()  # the absolute paths in the file
 
+    def in_search(self, row: Row) -> tuple[str, ...]:
+        """Return the networks that a row uses in its search."""
+        return row.search if self.engine.decoder == "embedded" else ()
+
+    def in_lists(self, row: Row) -> tuple[str, ...]:
+        """Return the features of the lists, such as networks that the search cannot use."""
+        return (*(() if self.in_search(row) else row.search), *row.lists)
+
+    def model_folder(self, name: str, folder: Path) -> Path:
+        """Return the folder of a network, which the experiment in ``folder`` may train."""
+        return self.models[name].path or folder / "models" / name
+
+    def column(self, name: str, folder: Path) -> Column:
+        """Return the column that a name in a row stands for, in the experiment's folder."""
+        if (model := self.models.get(name)) is not None:
+            backoff = None if model.backoff_lm is None else str(model.backoff_lm)
+            path, unnormalized = str(self.model_folder(name, folder)), model.unnormalized
+            return Network(path, unnormalized=unnormalized, backoff_lm=backoff)
+        files = self.data.feature_files
+        if name in rows.FILE_FEATURES and name in files:
+            return load_kind(name).of(str(files[name]))
+        return self.features.get(name) or NamedFeature(name)
+
 
 def read_experiment(path: str, text: str | None = None) -> Experiment:
     """Read an experiment's file, and check its settings; ``text`` is its content, if known."""
@@ -170,8 +195,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     }
     table = whole.table("features")
     features = {
-        name: rows.read_feature(table, name, value, models)
-        for name, value in file.features.items()
+        name: rows.read_feature(table, name, value, models) for name, value in file.features.items()
     }
     systems = rows.read_rows(whole, file.systems, models, data.feature_files, features)
     for old, new in old_names.MODELS.items():

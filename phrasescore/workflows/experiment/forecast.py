@@ -6,22 +6,19 @@ figures were measured on one core of an AMD EPYC.
 """
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.moses import NbestRequest
-from phrasescore.workflows.embedded_search import SearchWork
+from moses_integration.decoder.moses import ListRequest
+from phrasescore.systems.search import SearchTask, SearchWork
 from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.run import next_step
 from phrasescore.workflows.experiment.steps import Step
-from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.translation.sentences import SentenceTask
 from tuning.loop import START_SHARES, TRIAL_SIZE
 
 _logger = logging.getLogger(__name__)
@@ -88,11 +85,12 @@ def measure_search(
     A warning says if other work slows the machine down.
     """
     sample = sentences[:: max(1, len(sentences) // _TIMED)][:_TIMED]
-    work = SearchWork(
-        configuration.path, SearchSettings(), sample, {}, threads=1, configuration=configuration
-    )
-    request = NbestRequest(os.devnull, 100, distinct=True)
-    tasks = [SentenceTask(number, words, {}, request) for number, words in enumerate(sample)]
+    weights = {slot.name: slot.weights for slot in configuration.slots}
+    work = SearchWork(configuration, (), (), (), weights, sample)
+    tasks = [
+        SearchTask(number, words, weights, ListRequest(100, distinct=True))
+        for number, words in enumerate(sample)
+    ]
     work.load()(tasks[0])  # compiles the search, which is kept for later processes
     begin, start = time.monotonic(), time.process_time()
     translate = work.load()

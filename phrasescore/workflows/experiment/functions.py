@@ -7,17 +7,17 @@ of JSON, and are written as JSON.
 import importlib
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
-from phrasescore.report.tuning import read_tune_report
+from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import TomlTable
 from phrasescore.settings.training import UnfinishedRun
@@ -26,6 +26,10 @@ from phrasescore.systems.folder import SYSTEM, WEIGHTS
 from phrasescore.systems.system import Moses, System
 from phrasescore.systems.text import TextProcessing
 
+if TYPE_CHECKING:
+    from phrasescore.workflows.experiment.config import TextSet
+    from phrasescore.workflows.experiment.rows import Row
+
 FUNCTIONS = {  # by the verbs with which the names of steps begin
     "train": "phrasescore.workflows.train:train",
     "fine_tune": "phrasescore.workflows.train:fine_tune",
@@ -33,6 +37,7 @@ FUNCTIONS = {  # by the verbs with which the names of steps begin
     "tune": "phrasescore.workflows.experiment.functions:tune_row",
     "translate": "phrasescore.workflows.experiment.functions:translate_row",
 }
+_NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
 REPORT, WORK = "report.json", "tuning"  # of tuning, in the folder of a system
 
 
@@ -80,7 +85,9 @@ def run_step(message: bytes, progress: ProgressCallback | None) -> None:
     settings = {key: _read(hints[key], value) for key, value in given["settings"].items()}
     if given["resume"]:
         state = {"state": UnfinishedRun(resume=True), "resume": True}
-        settings |= {key: state[key] for key in state.keys() & inspect.signature(function).parameters}
+        settings |= {
+            key: state[key] for key in state.keys() & inspect.signature(function).parameters
+        }
     function(**settings, progress=progress)
 
 
@@ -97,10 +104,10 @@ class Parts:
     moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
     text: TextProcessing | None = None  # None for the rules in moses.ini
 
-    def system(self, folder: Path, weights: WeightPair, **more: Any) -> System:
-        """Return the system in a folder; ``more`` has further fields."""
+    def system(self, path: Path, weights: WeightPair, **more: Any) -> System:
+        """Return the system of a file; ``more`` has further fields."""
         return System(
-            path=str(folder / SYSTEM),
+            path=str(path),
             moses_ini=self.moses_ini,
             weights=weights,
             search=self.search,
@@ -120,7 +127,7 @@ class Parts:
         """
         weights = load_weights(folder / WEIGHTS)
         curve = read_tune_report(folder / REPORT).confidence or ConfidenceCurve()
-        return self.system(folder, weights, confidence=curve, absolute=absolute)
+        return self.system(folder / SYSTEM, weights, confidence=curve, absolute=absolute)
 
 
 @dataclass(frozen=True)
@@ -144,6 +151,53 @@ class EarlierRow:
     num_features: int
 
 
+@dataclass(frozen=True)
+class Run:
+    """A row of the table, with weights tuned with one seed."""
+
+    row: "Row"
+    seed: int
+    folder: Path
+    parts: Parts
+    layout: Layout
+    inputs: tuple[Path, ...]  # everything that its translations depend on, except the weights
+    earlier: tuple["Run", ...] = ()  # runs of rows with the same seed and a subset of features
+
+    @property
+    def weights(self) -> Path:
+        """The path of the tuned weights."""
+        return self.folder / WEIGHTS
+
+    @property
+    def report(self) -> Path:
+        """The path of the tuning report, as JSON."""
+        return self.folder / REPORT
+
+    @property
+    def added(self) -> dict[str, str]:
+        """The features that the row adds to moses.ini, by their labels in tuning reports."""
+        layout = self.layout
+        columns = enumerate(layout.columns, layout.num_scores)
+        return {f"{name}_0": model for model, name in layout.extra.items()} | {
+            f"{layout.table}_{place}": column for place, column in columns
+        }
+
+    def output(self, text: "TextSet") -> Path:
+        """Return the path of a text's translation."""
+        return self.folder / f"{text.name}.out"
+
+    def remarks(self, report: TuneReport) -> Iterator[str]:
+        """Yield remarks for readers of the table, based on the tuning report."""
+        idle = [
+            self.added[row.name]
+            for row in report.features
+            if row.name in self.added and row.share is not None and row.share < _NOTHING
+        ]
+        if idle:
+            yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
+        yield from report.warnings
+
+
 def tune_row(
     parts: Parts,
     source: Path,
@@ -162,7 +216,7 @@ def tune_row(
     from phrasescore.workflows.tune_system import tune_system
 
     tune_system(
-        parts.system(output, start_weights(parts.moses_ini, layout, earlier)),
+        parts.system(parts.moses_ini, start_weights(parts.moses_ini, layout, earlier)),
         source,
         references,
         output,

@@ -82,7 +82,7 @@ def init_experiment(
     of `build` says that it was tokenised or its case changed, are written to a folder ``NAME.text``
     beside the file.
 
-    :param system: a folder of `build`, another system, whose moses.ini is then used, or a moses.ini.
+    :param system: a moses.ini, or a system, such as a folder of `build`, whose moses.ini is used.
         The embedded search must support it.
     :param output: the TOML file to write, which must not exist.
     :param train: the source and the target side of the training text.

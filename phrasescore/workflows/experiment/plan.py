@@ -10,71 +10,20 @@ from typing import Any
 from moses_integration.ini_text import named_files, path_problem
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ArgumentError, ConfigError
-from phrasescore.features.columns import Column, load_kind, number_names
-from phrasescore.features.model import Network, network_name
-from phrasescore.features.named import NamedFeature
+from phrasescore.features.columns import Column, number_names
+from phrasescore.features.model import network_name
 from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
-from phrasescore.report.tuning import TuneReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.settings.tuning import RoundTuning
-from phrasescore.systems.folder import INI, WEIGHTS, write_system
+from phrasescore.systems.folder import INI, write_system
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
-from phrasescore.workflows.experiment.functions import EarlierRow, Layout, Parts
-from phrasescore.workflows.experiment.rows import FILE_FEATURES, ModelPlan, Row, XbleuPlan
+from phrasescore.workflows.experiment.functions import EarlierRow, Layout, Parts, Run
+from phrasescore.workflows.experiment.rows import ModelPlan, Row, XbleuPlan
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
-
-_NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
-
-
-@dataclass(frozen=True)
-class Run:
-    """A row of the table, with weights tuned with one seed."""
-
-    row: Row
-    seed: int
-    folder: Path
-    parts: Parts
-    layout: Layout
-    inputs: tuple[Path, ...]  # everything that its translations depend on, except the weights
-    earlier: tuple["Run", ...] = ()  # runs of rows with the same seed and a subset of features
-
-    @property
-    def weights(self) -> Path:
-        """The path of the tuned weights."""
-        return self.folder / WEIGHTS
-
-    @property
-    def report(self) -> Path:
-        """The path of the tuning report, as JSON."""
-        return self.folder / functions.REPORT
-
-    @property
-    def added(self) -> dict[str, str]:
-        """The features that the row adds to moses.ini, by their labels in tuning reports."""
-        layout = self.layout
-        columns = enumerate(layout.columns, layout.num_scores)
-        return {f"{name}_0": model for model, name in layout.extra.items()} | {
-            f"{layout.table}_{place}": column for place, column in columns
-        }
-
-    def output(self, text: TextSet) -> Path:
-        """Return the path of a text's translation."""
-        return self.folder / f"{text.name}.out"
-
-    def remarks(self, report: TuneReport) -> Iterator[str]:
-        """Yield remarks for readers of the table, based on the tuning report."""
-        idle = [
-            self.added[row.name]
-            for row in report.features
-            if row.name in self.added and row.share is not None and row.share < _NOTHING
-        ]
-        if idle:
-            yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
-        yield from report.warnings
 
 
 @dataclass(frozen=True)
@@ -85,7 +34,6 @@ class Plan:
     written: dict[Path, bytes]  # files that the experiment writes itself, before any step
     runs: tuple[Run, ...]  # ordered by replica, then by row
     names: FileNames
-    notes: tuple[str, ...] = ()
     links: dict[Path, Path] = field(default_factory=dict)  # our links to the user's folders
 
     def make_links(self) -> None:
@@ -175,7 +123,7 @@ class _Planner:
         runs = list(self._runs())
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.row.features()]
-        steps = [step for run in plain for step in self._tune_and_translate(run)]
+        steps = [step for run in plain for step in self._tuned(run)]
         steps += [self._train(model) for model in models if not (model.path or model.xbleu)]
         # A network that is fine-tuned with the weights of a row comes after that row.
         late = [row for row in rows if self._fine_tuned(row)]
@@ -185,26 +133,23 @@ class _Planner:
             if run.row in late:
                 steps += self._fine_tune(run.row, runs)
                 steps += self._annotate(run.row)
-            steps += self._tune_and_translate(run) if run not in plain else ()
+            steps += self._tuned(run) if run not in plain else ()
         # Rows and replicas share the steps of their inputs.
         unique: dict[str, Step] = {}
         for step in steps:
             unique.setdefault(step.name, step)
-        return Plan(
-            tuple(unique.values()),
-            self._written,
-            tuple(runs),
-            self._names,
-            tuple(self._notes()),
-            self._links,
-        )
+        steps = list(unique.values())
+        return Plan(tuple(steps), self._written, tuple(runs), self._names, self._links)
 
     def _runs(self) -> Iterator[Run]:
         rows, seeds = self._wanted.systems, self._wanted.tuning.seeds
         clean = (re.sub(r"[^\w.+-]", "_", row.name).lstrip(".") or "_" for row in rows)
         files = (INI, STATE, *TABLE_FILES)
         names = unique_names((*files, *clean))[len(files) :]
-        common = [(row, self._parts(row), self._layout(row), self._inputs(row)) for row in rows]
+        common = [
+            (row, parts, self._layout(row), self._inputs(row, parts))
+            for row, parts in zip(rows, map(self._parts, rows), strict=True)
+        ]
         for seed in seeds:
             runs: list[Run] = []
             for name, (row, *own) in zip(names, common, strict=True):
@@ -221,13 +166,13 @@ class _Planner:
             ini = table.with_name(INI)
             self._written[ini] = self._ini_with_columns(table, len(row.columns))
         columns = (
-            replace(self._column(name), name=f"{feature.name}_{place}")
-            for place, name in enumerate(row.columns, feature.num_features)
+            replace(column, name=f"{feature.name}_{place}")
+            for place, column in enumerate(self._columns(row.columns), feature.num_features)
         )
         return Parts(
             moses_ini=ini,
-            search=tuple(map(self._column, self._in_search(row))),
-            lists=tuple(map(self._column, self._in_lists(row))),
+            search=self._columns(self._wanted.in_search(row)),
+            lists=self._columns(self._wanted.in_lists(row)),
             columns=tuple(columns),
             nbest_size=row.nbest_size or engine.nbest_size,
             limits=engine.search,
@@ -235,57 +180,31 @@ class _Planner:
             text=self._wanted.text,
         )
 
+    def _columns(self, names: Iterable[str]) -> tuple[Any, ...]:
+        return tuple(self._wanted.column(name, self._folder) for name in names)
+
     def _layout(self, row: Row) -> Layout:
-        names = (*self._in_search(row), *self._in_lists(row))
+        names = (*self._wanted.in_search(row), *self._wanted.in_lists(row))
         models = self._wanted.models
         prefixes = [
             network_name(models[name].kind, **models[name].directions)
             if name in models
-            else self._column(name).label
+            else self._wanted.column(name, self._folder).label
             for name in names
         ]
         extra = dict(zip(names, number_names(prefixes), strict=True))
-        of_lists = tuple(extra[name] for name in self._in_lists(row))
+        of_lists = tuple(extra[name] for name in self._wanted.in_lists(row))
         feature = self._table_feature
         return Layout(feature.name, feature.num_features, row.columns, extra, of_lists)
 
-    def _inputs(self, row: Row) -> tuple[Path, ...]:
-        table = self._table_of(row.columns)
-        ini = self._folder / INI
-        files = self._files
-        if table is not None:
-            ini = table.with_name(INI)
-            files = (table, *(path for path in files if path != self._old_table))
-        read = self._columns_read((*self._in_search(row), *self._in_lists(row)))
-        binary = self._engine.moses_bin
-        return (ini, *files, *read, *(() if binary is None else (binary / "moses",)))
-
-    def _in_search(self, row: Row) -> tuple[str, ...]:
-        """Return the networks that a row uses in its search."""
-        return row.search if self._engine.decoder == "embedded" else ()
-
-    def _in_lists(self, row: Row) -> tuple[str, ...]:
-        """Return the features of the lists, such as networks that the search cannot use."""
-        return (*(() if self._in_search(row) else row.search), *row.lists)
-
-    def _model_folder(self, name: str) -> Path:
-        return self._wanted.models[name].path or self._folder / "models" / name
-
-    def _column(self, name: str) -> Column:
-        """Return the column that a name in a row stands for."""
-        if (model := self._wanted.models.get(name)) is not None:
-            backoff = None if model.backoff_lm is None else str(model.backoff_lm)
-            folder, unnormalized = str(self._model_folder(name)), model.unnormalized
-            return Network(folder, unnormalized=unnormalized, backoff_lm=backoff)
-        files = self._wanted.data.feature_files
-        if name in FILE_FEATURES and name in files:
-            return load_kind(name).of(str(files[name]))
-        return self._wanted.features.get(name) or NamedFeature(name)
-
-    def _columns_read(self, names: Iterable[str]) -> tuple[Path, ...]:
-        """Return the files and folders that networks and other features depend on."""
-        paths = (path for name in names for path in self._column(name).inputs())
-        return tuple(map(Path, dict.fromkeys(paths)))
+    def _inputs(self, row: Row, parts: Parts) -> tuple[Path, ...]:
+        files: tuple[Path | None, ...] = self._files
+        if row.columns:
+            others = (path for path in self._files if path != self._old_table)
+            files = (self._table_of(row.columns), *others)
+        read = _read_by((*parts.search, *parts.lists))
+        program = None if parts.moses_bin is None else parts.moses_bin / "moses"
+        return (parts.moses_ini, *filter(None, (*files, *read, program)))
 
     def _train(self, model: ModelPlan) -> Step:
         """Return the step that trains a network on the table or text."""
@@ -315,11 +234,10 @@ class _Planner:
     def _fine_tune(self, row: Row, runs: Sequence[Run]) -> Iterator[Step]:
         """Yield the steps that fine-tune networks from earlier rows, with these rows' weights."""
         for name, xbleu in self._fine_tuned(row).items():
-            start, model = self._model_folder(xbleu.model), self._wanted.models[name]
+            start = self._wanted.model_folder(xbleu.model, self._folder)
+            model = self._wanted.models[name]
             run = next(run for run in runs if run.row.name == xbleu.row)
-            feature = next(label for label, own in run.added.items() if own == xbleu.model)
-            if xbleu.model in run.layout.extra:
-                feature = run.layout.extra[xbleu.model]
+            labels = {own: label for label, own in run.added.items()} | run.layout.extra
             settings = {
                 "model": start,
                 "lists": xbleu.lists,
@@ -327,7 +245,7 @@ class _Planner:
                 "references": xbleu.references,
                 "alignments": xbleu.alignments,
                 "weights": run.weights,
-                "settings": ListTraining(feature=feature, **model.changes),
+                "settings": ListTraining(feature=labels[xbleu.model], **model.changes),
             }
             read = (start, *xbleu.lists, xbleu.source, *xbleu.parallel, run.weights)
             yield self._training(model, "fine_tune", settings, read)
@@ -335,7 +253,7 @@ class _Planner:
     def _training(
         self, model: ModelPlan, function: str, settings: dict[str, Any], read: tuple[Path, ...]
     ) -> Step:
-        output = self._model_folder(model.name)
+        output = self._wanted.model_folder(model.name, self._folder)
         compute = Compute(threads=model.threads or self._engine.threads)
         limits = (f"{value} {name}" for name, value in model.limits.items() if name != "seed")
         return Step(
@@ -350,14 +268,17 @@ class _Planner:
 
     def _table_of(self, columns: tuple[str, ...]) -> Path | None:
         """Return the path of a table with columns; None without columns."""
-        return self._folder / "tables" / _folder_name(columns) / "phrase-table.gz" if columns else None
+        return (
+            self._folder / "tables" / _folder_name(columns) / "phrase-table.gz" if columns else None
+        )
 
     def _annotate(self, row: Row) -> Iterator[Step]:
         """Yield the step that writes a row's table, if it has columns."""
         if (table := self._table_of(row.columns)) is not None:
+            columns = self._columns(row.columns)
             settings = {
                 "table": self._table,
-                "columns": tuple(map(self._column, row.columns)),
+                "columns": columns,
                 "output": table,
                 "compute": Compute(threads=self._engine.threads),
             }
@@ -365,7 +286,7 @@ class _Planner:
                 f"annotate {'+'.join(row.columns)}",
                 "annotate",
                 settings,
-                (self._table, *self._columns_read(row.columns)),
+                (self._table, *_read_by(columns)),
                 (table,),
                 tuple(map(Path, work_files(str(table)))),
                 f"columns in {self._names.of(table)}",
@@ -378,10 +299,10 @@ class _Planner:
         ini.move(table.parent)
         return ini.to_bytes()
 
-    def _tune_and_translate(self, run: Run) -> Iterator[Step]:
-        yield self._tune(run)
-        for text in self._wanted.data.tests:
-            yield self._translate(run, text)
+    def _tuned(self, run: Run) -> list[Step]:
+        """Return the steps that tune a row, and translate the test sets."""
+        tests = self._wanted.data.tests
+        return [self._tune(run), *(self._translate(run, text) for text in tests)]
 
     def _tune(self, run: Run) -> Step:
         engine, dev, row = self._engine, self._wanted.data.dev, run.row
@@ -404,7 +325,7 @@ class _Planner:
                 iterations=row.iterations or engine.iterations,
                 patience=row.patience or engine.patience,
             ),
-            "compute": Compute(workers=engine.processes, threads=engine.threads),
+            "compute": self._compute(),
         }
         before = [path for each in run.earlier for path in (each.weights, each.report)]
         return Step(
@@ -424,7 +345,7 @@ class _Planner:
             "system": run.folder,
             "source": text.source,
             "output": output,
-            "compute": Compute(workers=self._engine.processes),
+            "compute": self._compute(),
         }
         return Step(
             f"translate {text.name} {run.row.name} seed {run.seed}",
@@ -435,27 +356,8 @@ class _Planner:
             description=f"{_shown([text.source])} to {self._names.of(output)}",
         )
 
-    def _notes(self) -> Iterator[str]:
-        engine = self._engine
-        name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = ", ".join(f"{name} {value}" for name, value in engine.search.items())
-        yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
-        tuning, rows = self._wanted.tuning, self._wanted.systems
-        own = [f"{row.name}: {row.iterations}" for row in rows if row.iterations is not None]
-        others = f" ({', '.join(own)})" if own else ""
-        metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
-        yield (
-            f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
-            f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
-            f"{engine.iterations} rounds at most{others}."
-        )
-        if len(rows) > 1:
-            yield (
-                "A row's tuning starts from the weights of the best earlier row on dev with a "
-                "subset of its features."
-            )
-        if engine.decoder == "moses" and any(row.search for row in rows):
-            yield "CSLM scores Moses' n-best lists, because Moses' search does not support it."
+    def _compute(self) -> Compute:
+        return Compute(workers=self._engine.processes, threads=self._engine.threads)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -466,6 +368,12 @@ def unique_names(names: Iterable[str]) -> list[str]:
             name += "_"
         unique.append(name)
     return unique
+
+
+def _read_by(columns: Iterable[Column]) -> tuple[Path, ...]:
+    """Return the files and folders that columns depend on."""
+    paths = (path for column in columns for path in column.inputs())
+    return tuple(map(Path, dict.fromkeys(paths)))
 
 
 def _shown(paths: Iterable[Path]) -> str:

@@ -18,7 +18,7 @@ from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
-from phrasescore.workflows.search_settings import SEARCH_FEATURES
+from phrasescore.systems.system import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
 # Networks in standard rows that need a table of their own, and its keys.
@@ -309,8 +309,9 @@ def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
             raise whole.error("systems", unknown(f"row '{value}'", value, STANDARD))
         return STANDARD[value]
     table = whole.inner(f"systems {place}", value)
-    if "rescore" in table.keys():
-        raise table.error("rescore", f"{old_names.renamed('key', 'rescore', old_names.ROW_KEYS)}")
+    for key in table.keys():  # noqa: SIM118
+        if (problem := old_names.renamed("key", key, old_names.ROW_KEYS)) is not None:
+            raise table.error(key, problem)
     row = table.read(Row)
     if not row.name or "\n" in row.name:
         raise table.error("name", f"expected a name of one line, got {row.name!r}")

@@ -1,23 +1,14 @@
 """Run an experiment: train, annotate, tune and translate for each row of a table of systems.
 
 Each step runs in its own process, so that it cannot change the memory or threads of another step.
-The process sends messages as JSON on its stdout; its stderr is the log.
 """
 
-import contextlib
-import json
 import logging
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -25,34 +16,16 @@ from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.io.folders import locked
 from phrasescore.progress import Meter, ProgressCallback, format_duration
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
-from phrasescore.workflows.experiment.functions import written
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.steps import (
-    Step,
-    StepState,
-    StepStates,
-    check_experiment_folder,
-)
-from phrasescore.workflows.experiment.table import measure, write_table
+from phrasescore.workflows.experiment.process import RunningStep, stop
+from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
+from phrasescore.workflows.experiment.table import describe, measure, write_table
 
 _logger = logging.getLogger(__name__)
 
 LOGS = "logs"  # the folder for the steps' logs
-# The program that runs a step, whose settings are on its stdin.
-PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
 _INTERRUPTED = 130  # the exit code of a process stopped by Ctrl-C
 _LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
-_PATIENCE = 60.0  # seconds that an interrupted step may take to save its work
-# Number of log lines in a message, and of bytes read from the end of the log.
-_TAIL_LINES = 8
-_TAIL_BYTES = 8192
-
-
-class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of JSON on the stdout of a step's process: a warning, or the step's progress."""
-
-    warning: str = ""
-    news: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +93,7 @@ def run_experiment(
         states.write_files()
         plan.make_links()
         done = states.done(plan.steps)
-        count = sum(is_done and step in steps for step, is_done in zip(plan.steps, done))
+        count = sum(states.done(steps))
         _logger.info("%d of %d steps are done", count, len(steps))
 
         def add(step: Step) -> bool:
@@ -161,7 +134,8 @@ def _collect_table(
     ]
     texts = (wanted.data.dev, *wanted.data.tests)
     metric = wanted.tuning.table_metric
-    return measure(texts, plan.runs, existing, plan.notes, plan.names, warnings, metric=metric)
+    notes = [*describe(wanted)]
+    return measure(texts, plan.runs, existing, notes, plan.names, warnings, metric=metric)
 
 
 def _prepare(
@@ -173,98 +147,6 @@ def _prepare(
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
     return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute
-
-
-class RunningStep:
-    """A step running in its own process, which the constructor starts and ``log`` records."""
-
-    def __init__(
-        self,
-        step: Step,
-        state: StepState,
-        log: Path,
-        kept_open: Sequence[int] = (),
-        *,
-        resume: bool = False,
-    ) -> None:
-        self.step, self.state = step, state
-        # Seconds of earlier runs that were stopped.
-        self.before = state.spent
-        self._log = log
-        settings = written(step.settings)
-        message = {"function": step.function, "settings": settings, "resume": resume}
-        with log.open("ab") as output:
-            output.write(f"$ {step}\n".encode(errors="surrogateescape"))
-            self._begin = output.tell()
-            output.flush()
-            self._process = subprocess.Popen(
-                PROGRAM,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                pass_fds=kept_open,
-                process_group=0,
-            )
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        with contextlib.suppress(BrokenPipeError), self._process.stdin as stdin:
-            stdin.write(json.dumps(message).encode())
-        self._messages = self._process.stdout
-        os.set_blocking(self._messages.fileno(), False)
-        self._partial = b""
-        self._start = time.monotonic()
-
-    def wait(self, seconds: float) -> int | None:
-        """Wait for the process; return its exit code, or None after ``seconds``."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(timeout=seconds)
-        return None
-
-    def read_messages(self, say: Callable[[str], None]) -> bool:
-        """Report progress, and add warnings to the state; return whether there are new ones."""
-        *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
-        known = self.state.warnings
-        for line in lines:
-            message = msgspec.json.decode(line, type=Message)
-            if message.warning and message.warning not in self.state.warnings:
-                self.state.warnings = [*self.state.warnings, message.warning]
-            if message.news:
-                verb = f"{self.step.name.partition(' ')[0]}: "
-                say(f"{self.step.name}: {message.news.removeprefix(verb)}")
-        return self.state.warnings is not known
-
-    def close(self) -> None:
-        """Close the message stream, and record the time that the step took."""
-        self._messages.close()
-        self.state.spent = self.before + time.monotonic() - self._start
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the step's process group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-    def problem(self, code: int) -> str | None:
-        """Return an error message if the step failed, or None."""
-        missing = [str(path) for path in self.step.outputs if not path.exists()]
-        if code == 0 and not missing:
-            return None
-        how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
-        if code < 0:
-            how = f"was killed by signal {-code}"
-        problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
-        partial = " and ".join(str(path) for path in self.step.partial if path.exists())
-        if code != 0 and self.before and partial:
-            # For example, an older version may have written a state that this version rejects.
-            problem += f" | to start this step over, remove {partial}"
-        return problem
-
-    def _tail(self) -> str:
-        """Return the last lines that this run wrote to the log, joined into one line."""
-        with self._log.open("rb") as stream:
-            stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
-            text = stream.read().decode(errors="replace")
-        lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
-        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "no output"
 
 
 def run_steps(
@@ -386,23 +268,3 @@ def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:
             return step
         missing.update(step.outputs)
     return None
-
-
-def stop(running: Sequence[RunningStep]) -> None:
-    """Interrupt steps and their child processes, as Ctrl-C does, so that they save their work.
-
-    A step that still runs after a minute, or at a second Ctrl-C, is killed.
-    """
-    # A program that a shell starts in the background ignores SIGINT, and so do its children.
-    in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    for process in running:
-        process.signal(signal.SIGTERM if in_background else signal.SIGINT)
-    until = time.monotonic() + _PATIENCE
-    try:
-        for process in running:
-            process.wait(max(0.0, until - time.monotonic()))
-    finally:
-        for process in running:
-            if process.wait(0) is None:
-                process.signal(signal.SIGKILL)
-                process.wait(_PATIENCE)

@@ -1,9 +1,9 @@
 """Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
-A step has a key: a digest of its function, its settings and its inputs' content, without the folders
-in which they are. It is done when it ran with this key and its outputs have not changed since. A changed input or
-setting therefore repeats only the step and the steps that read its outputs. The journal
-``steps.json`` is replaced before and after each step.
+A step has a key: a digest of its function, its settings and its inputs' content, without the
+folders in which they are. It is done when it ran with this key and its outputs have not changed
+since. A changed input or setting therefore repeats only the step and the steps that read its
+outputs. The journal ``steps.json`` is replaced before and after each step.
 
 Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
 aside, so outputs that exist after a run was killed are complete. The older outputs are removed when
@@ -36,8 +36,8 @@ _WARNING = "phrasescore: warning: "  # the beginning of a line in a log
 class FileNames:
     """Names of files in the files of an experiment.
 
-    Its own files, and those that the user named by relative paths, have relative names, so that they
-    can be moved together.
+    Its own files, and those that the user named by relative paths, have relative names, so that
+    they can be moved together.
     """
 
     folder: Path  # the experiment's folder, an absolute path without links

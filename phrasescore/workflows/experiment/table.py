@@ -18,8 +18,8 @@ from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, Tabl
 from phrasescore.io.output import open_output
 from phrasescore.report.tuning import TuneReport, read_tune_report
 from phrasescore.settings.evaluation import SectionName
-from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.plan import Run
+from phrasescore.workflows.experiment.config import Experiment, TextSet
+from phrasescore.workflows.experiment.functions import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES, FileNames
 from phrasescore.workflows.report import make_report
 
@@ -150,6 +150,30 @@ def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and report.reached < scores[name]:
         yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"
+
+
+def describe(wanted: Experiment) -> Iterator[str]:
+    """Yield notes on how the rows of an experiment are made."""
+    engine = wanted.engine
+    name = "Moses" if engine.decoder == "moses" else "the embedded search"
+    limits = ", ".join(f"{name} {value}" for name, value in engine.search.items())
+    yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
+    tuning, rows = wanted.tuning, wanted.systems
+    own = [f"{row.name}: {row.iterations}" for row in rows if row.iterations is not None]
+    others = f" ({', '.join(own)})" if own else ""
+    metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
+    yield (
+        f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
+        f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
+        f"{engine.iterations} rounds at most{others}."
+    )
+    if len(rows) > 1:
+        yield (
+            "A row's tuning starts from the weights of the best earlier row on dev with a "
+            "subset of its features."
+        )
+    if engine.decoder == "moses" and any(row.search for row in rows):
+        yield "CSLM scores Moses' n-best lists, because Moses' search does not support it."
 
 
 def write_table(

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.workflows.experiment import run as running
+from phrasescore.workflows.experiment import process
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, INI, tuning_report
 from tests.phrasescore.workflows.experiment.steps_folder import Steps
 
@@ -45,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, str(tmp_path / "command.py")))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, str(tmp_path / "command.py")))
     return Steps(tmp_path)
 
 
@@ -54,7 +54,7 @@ def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a double in the place of every function; ``calls`` has the verbs that were run."""
     text = COMMANDS.format(calls=str(folder / "calls"), report=tuning_report())
     (folder / "commands.py").write_text(text)
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, str(folder / "commands.py")))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, str(folder / "commands.py")))
     (folder / "x.toml").write_text(
         f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
     )

@@ -9,7 +9,8 @@ from click.testing import Result
 from moses_integration.weight_lines import write_weights
 from phrasescore.records import Weights
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.plan import Plan, Run, build_plan
+from phrasescore.workflows.experiment.functions import Run
+from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.steps import Step
 from tests.command_line import run
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.io.folders import locked
-from phrasescore.workflows.experiment import run as running
+from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
 from tests.forked import Forked
@@ -126,7 +126,7 @@ def run_all(folder: str, tests: str, jobs: str, *more: str) -> None:
     os.environ["TESTS"] = tests
     made = Steps(Path(folder))
     program = (sys.executable, str(made.folder / "command.py"))
-    pytest.MonkeyPatch().setattr(running, "PROGRAM", program)
+    pytest.MonkeyPatch().setattr(process, "PROGRAM", program)
     with locked(made.folder) as lock:
         steps = made.steps() + [made.step(name, "input2") for name in more]
         states, logs = StepStates(made.folder), made.folder / "logs"

@@ -22,7 +22,7 @@ from phrasescore.features.named import NamedFeature
 from phrasescore.features.program import Command
 from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.workflows.experiment.functions import FUNCTIONS, Parts, run_step, written
-from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, plan_of, steps_of
+from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, plan_of
 
 FILES = "lexicon = 'lex'\nlm = 'five.arpa'\n[engine]\nthreads = 3\n"
 ROWS = """\

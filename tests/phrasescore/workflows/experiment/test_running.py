@@ -15,8 +15,9 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.training import NewNetwork
-from phrasescore.workflows.experiment import run as running
-from phrasescore.workflows.experiment.run import RunningStep, stop, time_left
+from phrasescore.workflows.experiment import process
+from phrasescore.workflows.experiment.process import RunningStep, stop
+from phrasescore.workflows.experiment.run import time_left
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 
@@ -66,7 +67,7 @@ def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
 def test_a_step_that_ends_well_without_its_output_has_failed(
     steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "PROGRAM", ("true",))
+    monkeypatch.setattr(process, "PROGRAM", ("true",))
     step = Step("nothing", "nothing", {}, (), (steps.folder / "output",))
     with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*no output"):
         run(steps.folder, [step])
@@ -150,7 +151,7 @@ def test_a_signal_reaches_the_process_as_ctrl_c(
         "import time\ntry:\n open('ready', 'w').close()\n time.sleep(60)\n"
         "except KeyboardInterrupt: open('stopped', 'w').close()"
     )
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-c", code))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, "-c", code))
     step = Step("sleep", "sleep", {}, (), ())
 
     def interrupt_when_ready() -> None:
@@ -176,7 +177,7 @@ def test_what_was_started_in_the_background_is_stopped_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); import time; time.sleep(60)"
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-c", code))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, "-c", code))
     step = Step("sleep", "sleep", {}, (), ())
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
