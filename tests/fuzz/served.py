@@ -12,13 +12,14 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from phrasescore.workflows.translation.system import read_system
+from phrasescore.workflows.translation.translate import SystemTranslator
+
 from phrasescore.cli import main
 from phrasescore.settings.compute import Compute, Serving
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import INTERNAL
-from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.translate import SystemTranslator
 from tests.phrasescore.workflows.serve.server import ask_application
 
 

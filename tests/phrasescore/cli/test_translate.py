@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.translation.system import read_system
 
 import phrasescore
 from moses_integration.nbest import read_nbest
@@ -16,7 +17,6 @@ from phrasescore.errors import ArgumentError
 from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.systems.text import TextConverter
-from phrasescore.workflows.translation.system import read_system
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm
 from tests.phrasescore.cli.test_decode import INI, LM, MOSES, TABLE

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from phrasescore.workflows.search_settings import moses_limits
 
 import phrasescore
 from moses_integration.moses_ini import load_weights
@@ -12,7 +13,6 @@ from phrasescore import SearchSettings
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
-from phrasescore.workflows.search_settings import moses_limits
 from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 

@@ -6,6 +6,8 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from phrasescore.workflows.decode import DecodeSummary
+from phrasescore.workflows.search_settings import SearchSettings, choose_engine
 
 import phrasescore
 from moses_integration.decoder.moses import NbestRequest
@@ -13,8 +15,6 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows import embedded_search
-from phrasescore.workflows.decode import DecodeSummary
-from phrasescore.workflows.search_settings import SearchSettings, choose_engine
 from tests.doubles import RandomCslm
 from tests.log import warnings
 from tests.phrasescore.cli.test_decode import INI, LM, TABLE
