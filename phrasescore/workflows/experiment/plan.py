@@ -18,7 +18,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.settings.tuning import RoundTuning
-from phrasescore.systems.folder import INI, write_system
+from phrasescore.systems.folder import INI, SYSTEM, write_system
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.functions import EarlierRow, Layout, Parts, Run
@@ -62,6 +62,8 @@ class Plan:
     def write_system(self, run: Run) -> None:
         """Write the system of a row that is tuned, with the names that its files have now."""
         write_system(run.parts.tuned(run.folder, self.names.absolute), run.folder)
+        if run.folder.parent != self.names.folder:  # remains of a run with a single replica
+            (run.folder.parent / SYSTEM).unlink(missing_ok=True)
 
 
 def build_plan(
@@ -152,10 +154,10 @@ class _Planner:
         ]
         for seed in seeds:
             runs: list[Run] = []
-            for name, (row, *own) in zip(names, common, strict=True):
+            for name, (row, parts, layout, inputs) in zip(names, common, strict=True):
                 folder = self._folder / name / (f"seed{seed}" if len(seeds) > 1 else "")
                 earlier = (each for each in runs if each.row.features() <= row.features())
-                runs.append(Run(row, seed, folder, *own, tuple(earlier)))
+                runs.append(Run(row, seed, folder, parts, layout, inputs, tuple(earlier)))
             yield from runs
 
     def _parts(self, row: Row) -> Parts:
@@ -319,7 +321,7 @@ class _Planner:
             "layout": run.layout,
             "earlier": tuple(earlier),
             "settings": RoundTuning(
-                method=tuning.method,
+                method=tuning.method,  # type: ignore[arg-type]  # it is checked
                 metrics=tuning.metrics or None,
                 seed=run.seed,
                 iterations=row.iterations or engine.iterations,

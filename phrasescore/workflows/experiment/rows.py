@@ -93,7 +93,7 @@ class ModelPlan:
         return get_kind(self.kind)
 
     @property
-    def directions(self) -> dict[str, bool]:
+    def directions(self) -> dict[str, Any]:
         """Whether the network reads the target side, and whether it begins with the last word."""
         return {"reverse": self.reverse, "right_to_left": self.right_to_left}
 

@@ -92,9 +92,7 @@ def run_experiment(
         states = StepStates(absolute, plan.written, plan.names)
         states.write_files()
         plan.make_links()
-        done = states.done(plan.steps)
-        count = sum(states.done(steps))
-        _logger.info("%d of %d steps are done", count, len(steps))
+        _logger.info("%d of %d steps are done", sum(states.done(steps)), len(steps))
 
         def add(step: Step) -> bool:
             translated = outputs.intersection(step.outputs)
@@ -112,8 +110,8 @@ def run_experiment(
         def table() -> SystemsTable:
             return _collect_table(wanted, plan, existing, states)
 
-        for step, is_done in zip(plan.steps, done, strict=True):
-            if is_done and step not in steps:
+        for step, is_done in zip(plan.steps, states.done(plan.steps), strict=True):
+            if is_done and step not in steps:  # of another row
                 add(step)
         jobs = wanted.engine.jobs
         run_steps(steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
