@@ -10,7 +10,7 @@ from phrasescore.features.columns import Column
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_content
 from phrasescore.io.text import shorten
-from phrasescore.language_models.ngram_scorer import NgramScorer, score_sentences
+from phrasescore.language_models.ngram_scorer import NgramScorer
 from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LanguageModelScore(Feature):
 
     def score(self, block: PhraseBlock) -> BlockScores:
         targets = [pair.target for pair in block.pairs()]
-        values, _ = score_sentences(self._model, targets)
+        values = self._model.score_sentences(targets)
         for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
             text = shorten(" ".join(targets[index]))
             raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")
