@@ -36,14 +36,6 @@ _logger = logging.getLogger(__name__)
 
 Report = Callable[[float], None]  # receives the share of a step that is done
 
-# How long each step of `build_tables` takes, as a share of all.
-_TABLE_STEPS = {
-    "read sentences": 0.1,
-    "extract blocks": 0.35,
-    "count target phrases": 0.1,
-    "score phrase pairs": 0.45,
-}
-
 
 @dataclass(frozen=True, slots=True)
 class BuildSummary:
@@ -279,14 +271,7 @@ class _SystemBuilder:
         return {}
 
     def _build_tables(self, temporary: Path, report: Report) -> dict[str, int]:
-        sentences = self._folder.journal.sentences
         settings = self._settings
-
-        def on_step(name: str, done: int, total: int | None) -> None:
-            names = list(_TABLE_STEPS)
-            before = sum(_TABLE_STEPS[each] for each in names[: names.index(name)])
-            report(before + _TABLE_STEPS[name] * done / (total or sentences))
-
         pairs = build_tables(
             *self._corpus,
             self._aligned,
@@ -295,7 +280,7 @@ class _SystemBuilder:
             max_phrase_length=settings.phrase_length,
             reordering=not settings.characters,
             workers=self._workers,
-            on_step=on_step,
+            report=report,
         )
         return {"pairs": pairs}
 
