@@ -64,8 +64,8 @@ class Generated(NamedTuple):
 class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.
 
-    An ensemble has a single target vocabulary, and averages the networks' probabilities at each
-    word, as ``rescore --ensemble`` does. With subwords, "words" are pieces here, and there is no
+    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does;
+    all networks predict the same words. With subwords, "words" are pieces here, and there is no
     ``<unk>``. Several threads may use one instance at the same time.
     """
 
@@ -84,7 +84,8 @@ class Generator:
         # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_MemberNetwork(model, device, self.precision) for model in checkpoints]
-        vocabulary = self._vocabulary = checkpoints[0].target_vocabulary
+        self._vocabulary = vocabulary = checkpoints[0].target_vocabulary
+        # The words by number.
         self.words = [vocabulary.word(number) for number in range(len(vocabulary))]
         # Compile the kernels now, before several threads do so at once.
         with torch.inference_mode():
@@ -133,8 +134,8 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
         problem = "an ensemble that generates word by word needs models with the same order;"
         raise ModelError(f"{problem} some were trained with --right-to-left; rescore accepts both")
     if any(each.target_vocabulary != checkpoints[0].target_vocabulary for each in checkpoints):
-        problem = "an ensemble that generates word by word needs models with the same target words"
-        raise ModelError(f"{problem} or subwords; rescore accepts any models")
+        problem = "an ensemble that generates word by word needs models with the same shortlist, or"
+        raise ModelError(f"{problem} with the same subwords; rescore accepts any models")
 
 
 class _MemberNetwork:
@@ -165,7 +166,7 @@ class SearchWalk:
         self, generator: Generator, networks: Sequence[_MemberNetwork], sources: Sequence[Source]
     ) -> None:
         self._networks = networks
-        self._device = generator.device
+        self._num_words, self._device = len(generator.words), generator.device
         self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
@@ -191,8 +192,14 @@ class SearchWalk:
                 )
                 normalizers.append(part)
                 found.append(log_probs)
-            yield start, found[0] if len(found) == 1 else _mean(found)
+            yield start, found[0] if len(found) == 1 else self._mean(found)
         self._normalizers = [torch.cat(normalizers) for normalizers in parts]
+
+    def _mean(self, found: list[Tensor]) -> Tensor:
+        total = torch.zeros(len(found[0]), self._num_words, device=self._device)
+        for log_probs in found:
+            total += log_probs.exp_()
+        return total.div_(len(found)).log_()
 
     def log_probs(self, places: Ids, words: Ids) -> Floats:
         """Return the exact log p of ``words[i]`` after the node ``places[i]``."""
@@ -236,14 +243,6 @@ class SearchWalk:
         behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
         return places
-
-
-def _mean(log_probs: Sequence[Tensor]) -> Tensor:
-    """Return the logarithm of the mean of probabilities."""
-    total = torch.zeros_like(log_probs[0])
-    for each in log_probs:
-        total += each.exp_()
-    return total.div_(len(log_probs)).log_()
 
 
 # Work on an engine

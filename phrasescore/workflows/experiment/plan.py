@@ -10,7 +10,7 @@ from pathlib import Path
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.weight_lines import write_weights
-from phrasescore.report.tuning import read_tune_report
+from phrasescore.evaluation.tune_report import read_tune_report
 from phrasescore.workflows.experiment.commands import FileNames, limit_options, options
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 from moses_integration.ini_text import named_files, path_problem
 from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ConfigError
+from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.features.columns import Column, load_kind, number_names
 from phrasescore.features.model import Network, network_name
 from phrasescore.features.named import NamedFeature
 from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.records import WeightPair, Weights
-from phrasescore.report.tuning import TuneReport
 from phrasescore.workflows.experiment.commands import FileNames, options
 from phrasescore.workflows.experiment.config import Experiment, TextSet
 from phrasescore.workflows.experiment.steps import Step

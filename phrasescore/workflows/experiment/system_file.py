@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from moses_integration.text_settings import to_toml
+from phrasescore.evaluation.tune_report import read_tune_report
 from phrasescore.io.output import open_output
-from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.rows import Preparation, Run
 

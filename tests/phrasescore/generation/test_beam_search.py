@@ -37,10 +37,10 @@ ONE: list[list[float]] = [[1, 0.5, 4.5, 2], [5, 1, 1, 1], [2, 1, 1, 4], [3, 2, 2
 TWO: list[list[float]] = [[2, 1, 2, 3], [4, 2, 1, 1], [1, 5, 1, 1], [2, 2, 3, 1]]
 
 
-def bigram(eighths: Sequence[Sequence[float]]) -> Checkpoint:
+def bigram(eighths: Sequence[Sequence[float]], words: str = "ab") -> Checkpoint:
     config = Config.from_dict({"kind": "lstm"}, "test")
     network = BigramNetwork([[math.log(x) for x in row] for row in eighths])
-    return Checkpoint(network, config, Vocabulary("ab"), Vocabulary("ab"), TrainingRecord())
+    return Checkpoint(network, config, Vocabulary(words), Vocabulary(words), TrainingRecord())
 
 
 @pytest.fixture
@@ -256,9 +256,10 @@ def test_a_network_whose_values_are_no_numbers_is_an_error(value: float) -> None
 
 
 def ensemble(kinds: Sequence[str], tmp_path: Path) -> list[Checkpoint]:
-    """Return random networks of these kinds with the same words."""
-    models, words = [], "abcdefgh"
+    """Return random networks of these kinds with one shortlist."""
+    models = []
     for seed, kind in enumerate(kinds):
+        words = "abcdefgh"
         if kind == "encoder-decoder":
             path = RandomModel(tmp_path / kind, "uvw", words, seed=seed).path
             models.append(load_checkpoint(path))
