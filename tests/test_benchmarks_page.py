@@ -8,9 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.benchmarks import same_bytes, versions
 from tests.benchmarks.commands import compare_commands
 from tests.benchmarks.page import FIGURES, PAGE, TEMPLATE, write_page
 from tests.benchmarks.results import Book, Report, Row
+from tests.benchmarks.same_bytes import TODAY, Side, Spelling, modernize, spell, spelling_of
+from tests.benchmarks.settings import Settings
+from tests.benchmarks.versions import measure_versions
 
 MACHINE = {"cpu": "a CPU", "cores": "2", "vector instructions": "AVX2", "date": "2026-11-26"}
 
@@ -67,6 +71,98 @@ def test_commands_take_turns(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
+def test_versions_are_compared_command_by_command(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    example = repository / "examples" / "english-french"
+    lists = (str(example / "test.20best.gz"), str(example / "test.en"))
+    commands = {"version": "--version", "wrong": "--no-such-option"}
+    monkeypatch.setattr(versions, "COMMANDS", commands)
+    report = measure_versions(
+        Settings(old=str(repository), nbest=lists, version_lists=2, repeats=1)
+    )
+    figures = report.to_dict()["figures"]
+    assert figures["version: old / new"]["values"] == [
+        figures["version: old"]["median"] / figures["version: new"]["median"]
+    ]
+    assert report.left_out == ["wrong failed in one of the versions"]
+
+
 def test_a_row_has_the_median_and_the_range() -> None:
     assert Row("speed", [3.0, 1.0, 2.5], "lines/s", 1).text().endswith(" 2.5 lines/s (1.0 to 3.0)")
     assert Row("size", [4.0], digits=0).text().endswith(" 4")
+
+
+OLDER = Spelling("old-file", {"rnnsearch": "attention", r"Net(\d)": r"N\1"}, {r"\bN(?=\d)": "Net"})
+
+
+@pytest.mark.parametrize(
+    ("today", "older"),
+    [
+        ("train rnnsearch a -o b", "train attention a -o b"),
+        ("[models.rnnsearch]", "[models.attention]"),
+        ("--average Net0", "--average N0"),
+        ("rnnsearch-small out/rnnsearch myrnnsearch", "rnnsearch-small out/rnnsearch myrnnsearch"),
+    ],
+)
+def test_a_command_is_spelled_in_the_words_of_an_older_version(today: str, older: str) -> None:
+    assert spell(today, OLDER) == older
+    assert spell(today, TODAY) == today
+
+
+def test_a_checkout_has_the_words_of_its_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(same_bytes, "SPELLINGS", {"older": OLDER})
+    assert spelling_of(tmp_path) is TODAY
+    (tmp_path / "old-file").touch()
+    assert spelling_of(tmp_path) is OLDER
+
+
+def test_outputs_of_an_older_version_have_the_names_of_today() -> None:
+    outputs = same_bytes.SPELLINGS["0.3"].outputs
+    older = Spelling("", {}, outputs)
+    line = b"0 ||| le RNN ||| LM0= -1 RNN0= -2 Attention0= -3 CSLM+RNN ||| -6"
+    today = b"0 ||| le RNN ||| LM0= -1 EncoderDecoder0= -2 RNNsearch0= -3 CSLM+RNN ||| -6"
+    assert modernize(line, older) == today
+    assert modernize(b'kind = "attention"', older) == b'kind = "rnnsearch"'
+    assert modernize(b"experiment/models/rnn/x", older) == b"experiment/models/encoder-decoder/x"
+
+
+def test_every_difference_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two packages that write what they are told, and a name of a feature that was renamed."""
+    sides = []
+    for name, feature, spelling in (("old", "N0", OLDER), ("new", "Net0", TODAY)):
+        package = tmp_path / name / "phrasescore"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        (package / "cli.py").write_text(
+            f"import sys\nside, feature = {name!r}, {feature!r}\n"
+            "def main():\n"
+            "    data = {'same': f'{feature}= 1', 'bytes': side, 'words': ' '.join(sys.argv)}\n"
+            "    if sys.argv[1] == 'print': return print(side)\n"
+            "    if sys.argv[1] == 'nothing': return\n"
+            "    if sys.argv[1] == side: sys.exit(3)\n"
+            "    if sys.argv[1] == 'one-side': open(side, 'w').close()\n"
+            "    open('out', 'w').write(data.get(sys.argv[1], ''))\n"
+        )
+        folder = tmp_path / f"{name} files"
+        folder.mkdir()
+        sides.append(Side(tmp_path / name, folder, spelling))
+    commands = {name: name for name in ("same", "bytes", "print", "nothing", "one-side", "new")}
+    monkeypatch.setattr(same_bytes, "COMMANDS", commands | {"words": "words rnnsearch"})
+
+    def compare(name: str) -> list[str]:
+        return list(same_bytes.compare(name, *sides))
+
+    assert compare("same") == []
+    assert compare("bytes") == ["bytes: out differs"]
+    assert compare("words") == ["words: out differs"]  # attention, rnnsearch
+    assert compare("print") == ["print: stdout differs"]
+    assert compare("nothing") == ["nothing: no output"]
+    assert compare("one-side") == [
+        "one-side: only one side has new",
+        "one-side: only one side has old",
+    ]
+    assert compare("new")[0].startswith("new: exit codes [0, 3]")

@@ -39,10 +39,11 @@ PARTS = {
     "building": "other_tools",
     "language_models": "other_tools",
     "evaluation": "other_tools",
+    "versions": "versions",
     "gpu": "scoring",
 }
 # Not without being asked for.
-OPTIONAL_PARTS = ("gpu",)
+OPTIONAL_PARTS = ("versions", "gpu")
 # Processes that run or want to, on average over the last minute.
 BUSY = 0.5
 
@@ -68,7 +69,7 @@ def _parameters() -> list[click.Parameter]:
 
 
 def _run(parts: tuple[str, ...], json: str | None, **values: Any) -> None:
-    """Run the benchmarks: all but gpu, or the PARTS that are named.
+    """Run the benchmarks: all but versions and gpu, or the PARTS that are named.
 
     Figures are medians, with their range behind them.
     """
@@ -119,7 +120,7 @@ def measure(part: str, settings: Settings) -> Report:
 def _command(part: str, parts: Sequence[str]) -> str:
     """Return the command that repeats a part, without what is only for this machine."""
     words = [word for word in sys.argv[1:] if word not in parts]
-    for option in ("--json", "--moses-bin"):
+    for option in ("--json", "--moses-bin", "--old"):
         if option in words:
             place = words.index(option)
             del words[place : place + 2]

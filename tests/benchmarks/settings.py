@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import click
 
 from phrasescore.settings.config import Config
+from tests.benchmarks.same_bytes import EXAMPLE, REPOSITORY
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-EXAMPLE = REPOSITORY / "examples" / "english-french"
 # The real task beside the checkout, or else the shipped example.
 REAL = REPOSITORY.parent / "shared" / "data"
 
@@ -88,6 +86,11 @@ class Settings:
     moses_bin: str | None = _option(
         None, "Moses' and KenLM's programs; default: the PATH.", metavar="DIR"
     )
+    old: str | None = _option(None, "versions: an older one.", metavar="CHECKOUT")
+    updates: int = _count(20, "versions: of training.")
+    version_lists: int = _count(85, "versions: lists of the file.")
+    minutes: float = _option(11.0, "versions: after which no command begins.")
+    only: tuple[str, ...] = _option((), "versions: a command.", multiple=True, metavar="COMMAND")
 
     def config(self) -> Config:
         return Config.preset(self.preset).override(self.overrides)
