@@ -152,6 +152,7 @@ def _machine() -> Iterator[tuple[str, str]]:
     yield "GPU", _gpu()
     moses = shutil.which("moses")
     yield "moses", moses or "missing on the PATH; only decode --decoder moses needs it"
+    yield "kenlm", _kenlm()
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "for rescore --ctranslate2"),
         ("ray", "cluster", "for --engine ray"),
@@ -187,6 +188,16 @@ def _gpu() -> str:
     if _GPU_FILE.exists():
         return "unusable: install a torch with CUDA (https://pytorch.org), or update the driver"
     return "none; networks run on the CPU"
+
+
+def _kenlm() -> str:
+    from phrasescore.language_models.ngram_scorer import import_kenlm
+
+    try:
+        import_kenlm()
+    except PhrasescoreError as error:
+        return str(error)
+    return importlib.metadata.version("kenlm")
 
 
 def _features() -> Iterator[tuple[str, str]]:
