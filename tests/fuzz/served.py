@@ -13,7 +13,6 @@ from typing import Any
 from unittest import mock
 
 from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.translate import SystemTranslator
 
 from phrasescore.cli import main
 from phrasescore.settings.compute import Compute, Serving
