@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from click.testing import Result
+from tests.small_system import INI, LM, TABLE
 
 from moses_integration.decoder import phrase_tables
 from moses_integration.list_features import WeightedSum
@@ -19,7 +20,6 @@ from phrasescore.report.tuning import read_tune_report
 from phrasescore.workflows.tune.rounds import Rounds
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
-from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.phrasescore.workflows.tune.loop_folder import rounds
 from tuning.pool import Pool
 

@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.translation.system import read_system
 
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from phrasescore.features.program import Command
-from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 

@@ -7,13 +7,13 @@ import tomllib
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.translation.system import read_system
 
 import phrasescore
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.table import StepRecord, measure, steps_toml, to_text, to_toml
-from phrasescore.workflows.translation.system import read_system
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,

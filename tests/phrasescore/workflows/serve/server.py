@@ -13,10 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.small_system import INI, LM, TABLE
+
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.serve.application import TranslationServer
 from tests.forked import Forked, run_command
-from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_networks import RandomNetwork
 
 PLAIN = 'moses_ini = "moses.ini"\n'

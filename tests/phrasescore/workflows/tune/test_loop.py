@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from phrasescore.workflows.search_settings import SearchSettings
 
 import phrasescore
 from moses_integration.moses_ini import load_weights
@@ -17,7 +18,6 @@ from phrasescore.records import FeatureLabel, Weights
 from phrasescore.report.tuning import FeatureRow
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import RoundTuning
-from phrasescore.workflows.search_settings import SearchSettings
 from phrasescore.workflows.tune.outcome import feature_rows, with_contributions
 from phrasescore.workflows.tune.rounds import about_search, read_decisions
 from tests.phrasescore.workflows.tune.loop_folder import DECODER, Folder
