@@ -198,7 +198,7 @@ class Search:
     def compile(self) -> None:
         """Compile the search by translating a sentence without networks."""
         text = self._work.sentences
-        words = ("a", "b") if text is None else min(text, key=len, default=None)
+        words = ("a", "b") if text is None else min(filter(None, text), key=len, default=None)
         if words is not None:
             self._find_decoder(words, has_networks=False).translate(words, nbest=2, distinct=True)
         self._decoder = None
