@@ -36,8 +36,6 @@ from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
 from phrasescore.settings.tuning import ListTuning as ListTuning
 from phrasescore.settings.tuning import Reranking as Reranking
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
-from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
-from phrasescore.settings.tuning import TuningFiles as TuningFiles
 from phrasescore.systems.added import ScoreSummary as ScoreSummary
 from phrasescore.systems.folder import write_system as write_system
 from phrasescore.systems.system import System as System
@@ -45,6 +43,7 @@ from phrasescore.systems.system import read_system as read_system
 from phrasescore.systems.translation import Translation as Translation
 from phrasescore.systems.translator import Translator as Translator
 from phrasescore.systems.translator import load_system as load_system
+from phrasescore.systems.tuning import TuneOutcome as TuneOutcome
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
@@ -80,9 +79,8 @@ from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
 from phrasescore.workflows.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translate import translate as translate
-from phrasescore.workflows.tune.lists import tune as tune
-from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome
+from phrasescore.workflows.tune_lists import tune as tune
+from phrasescore.workflows.tune_system import tune_system as tune_system
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

@@ -6,8 +6,7 @@ The command has the file names of this run. Words in capitals stand for files th
 import logging
 import os
 import re
-import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -61,9 +60,8 @@ def _tagged(path: str, tag: str) -> str:
     return quote(f"{name.removesuffix(ending)}.{tag}{ending}")
 
 
-def _tune(decoder: str, ini: str, more: str = "") -> str:
-    new = f"--moses-ini-out {_tagged(ini, 'tuned')} -o weights"
-    return f"phrasescore tune --decoder {decoder} {_DEV} {more}{new}"
+def _tune(system: str) -> str:
+    return f"phrasescore tune {system} {_DEV} -o tuned"
 
 
 def _after_train(given: Given) -> Step | None:
@@ -71,9 +69,8 @@ def _after_train(given: Given) -> Step | None:
         return None  # to train longer, as the verdict says
     kind, model = given["kind"], given["output"]
     if kind in _SEARCHED:
-        flags = quote(f"--feature {kind} --model {quote(model)}")
-        command = _tune(f"embedded --config {_INI}", _INI, f"--decoder-flags {flags} ")
-        return "use the network in the search, and find its weight", [command]
+        line = f'search = [{{ model = "{model}" }}]'
+        return f"add {line} to a system.toml, and find the network's weight", [_tune("SYSTEM")]
     if not given["is_of_table"]:
         command = f"rescore NBEST --source SOURCE --model {quote(model)} -o NBEST.rescored"
         return "add the network's score to n-best lists", [f"phrasescore {command}"]
@@ -89,14 +86,14 @@ def _after_train(given: Given) -> Step | None:
 def _after_new_column(given: Given) -> Step | None:
     if (ini := given["moses_ini_out"]) is None:
         return None
-    return "find the weight of the new column", [_tune(f"embedded --config {quote(ini)}", ini)]
+    return "find the weight of the new column", [_tune(quote(ini))]
 
 
 def _after_export(given: Given) -> Step | None:
     if (ini := given["moses_ini_out"]) is None:
         return None
-    decoder = quote(f"moses -f {quote(ini)}")
-    return "find the network's weight with a Moses that has NPLM", [_tune(decoder, ini)]
+    decoder = f"--decoder {quote(f'moses -f {quote(ini)}')}"
+    return "find the network's weight with a Moses that has NPLM", [_tune(decoder)]
 
 
 def _after_lists(given: Given) -> Step | None:
@@ -105,44 +102,20 @@ def _after_lists(given: Given) -> Step | None:
         return None
     lists = quote(lists)
     return "find weights if the lists are of the development text, or use weights", [
-        f"phrasescore tune {lists} --references REFERENCES --moses-ini {_INI} -o weights",
+        f"phrasescore tune --lists {lists} --references REFERENCES --weights {_INI} -o weights",
         f"phrasescore rerank {lists} --weights weights -o translations",
     ]
 
 
-def _has_features(ini: str, names: Collection[str]) -> bool:
-    from moses_integration.moses_ini import MosesIni
-
-    return set(names) <= MosesIni.read(ini).tuneable_weights().keys()
-
-
-def _after_tune(given: Given) -> Step | None:
-    """Return how to translate with the weights: by the search, by lists, or by both."""
-    purpose = "translate with these weights"
-    weights = f"--weights {'WEIGHTS' if given['output'] == '-' else quote(given['output'])}"
-    decoder, ini, added = given["decoder"], given["moses_ini_out"], given["rescore_options"]
-    if decoder is None and (ini in (None, "-") or not _has_features(ini, given["names"])):
-        commands = [f"phrasescore rerank TEST_NBEST {weights} -o test.out"]
-        purpose = "translate by lists of the test text that have the same features"
-    elif decoder is None:
-        commands = [f"phrasescore decode TEST --config {quote(ini)} -o test.out"]
-    elif decoder == "embedded":
-        size = given["nbest_size"]
-        nbest = f"--nbest test.nbest --nbest-size {size} --distinct " * bool(added)
-        flags = f"{given['decoder_flags']} ".lstrip()
-        config = f"--config {quote(given['moses_ini'])} {weights}"
-        commands = [f"phrasescore decode TEST {config} {flags}{nbest}-o test.out"]
-    elif "{nbest}" in decoder:
-        commands = []  # the decoder's options are unknown
-    else:
-        nbest = f" -n-best-list test.nbest {given['nbest_size']} distinct" * bool(added)
-        own = quote(ini or os.path.join(given["folder"], "moses.ini"))
-        commands = [f"{quote(shlex.split(decoder)[0])} -f {own} -i TEST{nbest}"]
-    if added:
-        options = f"--source TEST {shlex.join(added)} -o test.rescored"
-        commands.append(f"phrasescore rescore test.nbest {options}")
-        commands.append(f"phrasescore rerank test.rescored {weights} -o test.reranked")
-    return (purpose, commands) if commands else None
+def _after_tune(given: Given) -> Step:
+    """Return how to translate with the tuned system, or with weights for lists."""
+    output = quote(given["output"])
+    if given["lists"]:
+        command = f"phrasescore rerank TEST_NBEST --weights {output} -o test.out"
+        return "translate by lists of the test text that have the same features", [command]
+    words = " --tokenized" * given["tokenized"]
+    command = f"phrasescore translate {output} TEXT{words} -o TRANSLATIONS"
+    return "translate with the tuned system", [command]
 
 
 def _after_translation(given: Given) -> Step | None:

@@ -8,7 +8,7 @@ system, too, with its own weights. Relative paths start in the folder of the fil
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,7 +18,7 @@ import msgspec
 from moses_integration.decoder import LIMITS, limit_values
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import named_files
-from moses_integration.moses_ini import MosesIni, load_weights
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights
 from moses_integration.weight_lines import format_weight
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
@@ -102,6 +102,21 @@ class System:
             own = MosesIni.read(path, parts.get("paths_from")).tuneable_weights()
             weights = WeightPair(own, own)
         return cls(path, Path(path), weights, **parts)
+
+    @classmethod
+    def of_command(
+        cls, command: str, path: StrPath | None = None, changes: Sequence[str] = ()
+    ) -> "System":
+        """Return a system that a decoder's command translates with.
+
+        :param path: a system or a moses.ini; None for the moses.ini that Moses' command names.
+        :param changes: as for `read_system`.
+        """
+        decoder = DecoderCommand(command)
+        path = path or (decoder.ini_path() if decoder.is_moses else None)
+        if path is None:
+            return cls(command, None, WeightPair({}, {}), decoder=decoder)
+        return replace(read_system(path, changes), decoder=decoder)
 
     @property
     def folder(self) -> Path:
@@ -203,6 +218,15 @@ def read_system(path: StrPath, changes: Sequence[str] = ()) -> System:
     else:
         whole = read_table(path)
     return _read(with_new_keys(whole).changed(dict(map(_parse_change, changes))), path)
+
+
+def read_weights(source: WeightsSource) -> WeightPair:
+    """Return weights from Python, or those of a file of weights, a moses.ini or a system."""
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        if os.path.isdir(path) or path.endswith(".toml"):
+            return read_system(path).weights
+    return load_weights(source)
 
 
 def _parse_change(text: str) -> tuple[str, Any]:

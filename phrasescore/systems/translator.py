@@ -14,7 +14,7 @@ from typing import Self
 from moses_integration.decoder import ALGORITHMS
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import DecoderCommand, ListRequest
-from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
+from moses_integration.moses_ini import WeightsSource, weights_path
 from moses_integration.nbest import NbestList, parse_nbest, read_every_list
 from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath, whole_number
@@ -42,7 +42,7 @@ from phrasescore.systems.search import (
 )
 from phrasescore.systems.sourced_lists import SourcedList, rescored_lines
 from phrasescore.systems.stream import StreamWork, in_order
-from phrasescore.systems.system import Moses, System, read_system
+from phrasescore.systems.system import Moses, System, read_system, read_weights
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
 from phrasescore.systems.translation import Translation
 
@@ -355,7 +355,7 @@ class Translator:
         """Yield what a program finds for each sentence of a text, which it reads as a whole."""
         with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
             work = prefix or os.path.join(folder, "run")
-            source, nbest = f"{work}.source", f"{work}.nbest"
+            source, nbest = f"{work}.source", f"{work}.nbest.part"
             lines = (f"{' '.join(sentence.words)}\n".encode() for sentence in sentences)
             Path(source).write_bytes(b"".join(lines))
             # All sentences have the same request.
@@ -394,7 +394,7 @@ def load_system(
     """Return the translator of a system, a context manager.
 
     :param system: see `read_system`.
-    :param weights: weights that replace the system's own: a file or values.
+    :param weights: weights that replace the system's own: values, a file or another system.
     :param compute: see `Translator`.
     :param tokenized: whether texts and translations are the system's words.
     """
@@ -402,5 +402,5 @@ def load_system(
     if weights is not None:
         path = weights_path(weights)
         where = None if path is None else Path(path)
-        read = replace(read, weights=load_weights(weights), weights_path=where)
+        read = replace(read, weights=read_weights(weights), weights_path=where)
     return Translator(read, compute, tokenized=tokenized)

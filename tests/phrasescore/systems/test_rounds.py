@@ -1,7 +1,7 @@
 """The messages about rounds."""
 
 from phrasescore.records import WeightPair
-from phrasescore.workflows.tune.outcome import describe_round
+from phrasescore.systems.rounds import describe_round
 from tuning.loop import LoopResult, Round
 
 
