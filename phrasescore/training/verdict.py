@@ -1,9 +1,12 @@
 """What a network's held-out perplexity promises, by the project's own measurements."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from phrasescore.arguments import StrPath
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
+from phrasescore.settings.kinds import get_kind
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,15 @@ _FALLS, _RISES = 0.02, 0.05
 # A perplexity this many times the worst one that gained is taken for useless: the one of rnnsearch
 # that lost is 3.8 times the one before it.
 _HOPELESS = 4
+
+
+def judge_model(
+    kind: str, model: StrPath, record: TrainingRecord, num_inputs: int
+) -> list[Verdict]:
+    """Return what `judge` says of the network in a folder, given the number of its input files."""
+    is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
+    has_pieces = os.path.exists(os.path.join(model, "target.spm"))
+    return list(judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces))
 
 
 def judge(

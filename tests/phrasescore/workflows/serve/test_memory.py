@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.translation.translate import SystemTranslation, load_system
 
 from moses_integration.decoder import phrase_options
 from moses_integration.decoder.options import TargetNumbers
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.translation.translate import SystemTranslation, load_system
 from tests.doubles import RandomCslm
 from tests.phrasescore.workflows.serve.server import PLAIN, write_system
 
