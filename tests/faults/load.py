@@ -28,7 +28,7 @@ _LISTS = (
     "rescore lists.{0}.gz --source source --model cslm --threads 1 --engine here -o rescored.{0}",
     "rerank rescored.{0} --weights weights -o out",
     *(
-        f"tune rescored.{{0}} --references references --weights weights --method {method} "
+        f"tune --lists rescored.{{0}} --references references --weights weights --method {method} "
         "--starts 2 --threads 1 -o out"
         for method in ("mert", "mira", "xbleu")
     ),
