@@ -279,6 +279,12 @@ def input_files(columns: Iterable[Column]) -> list[str]:
     return [path for path in inputs if not os.path.isdir(path)]
 
 
+def rename_file(word: str, rename: Callable[[str], str]) -> str:
+    """Return a word, such as ``KEY=VALUE``, with another name for an absolute path in it."""
+    start = word.find("=/") + 1
+    return f"{word[:start]}{rename(word[start:])}" if word.startswith("/", start) else word
+
+
 def number_names(prefixes: Iterable[str]) -> list[str]:
     """Return each prefix with a number from 0 that distinguishes equal prefixes, as in Moses.
 

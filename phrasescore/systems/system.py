@@ -24,6 +24,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.features.columns import Column, number_names, read_column
 from phrasescore.features.model import Network
+from phrasescore.features.program import Command
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
@@ -277,7 +278,7 @@ def _read(whole: TomlTable, path: str) -> System:
         lists=lists,
         columns=columns,
         nbest_size=file.nbest_size,
-        limits=dict(_read_limits(whole.table("limits"), file.limits)),
+        limits=dict(read_limits(whole.table("limits"), file.limits)),
         decoder=decoder,
         text=text,
         confidence=file.confidence or ConfidenceCurve(),
@@ -293,7 +294,9 @@ def _read_decoder(table: TomlTable, given: _Decoder | None) -> Moses | DecoderCo
         return None
     if (given.moses is None) == (given.command is None):
         raise table.error("", "expected either moses = FOLDER or command = COMMAND")
-    return Moses(given.moses) if given.moses is not None else DecoderCommand(str(given.command))
+    if given.moses is not None:
+        return Moses(given.moses)
+    return DecoderCommand(Command(str(given.command)).resolved(table).command)
 
 
 def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
@@ -333,7 +336,8 @@ def _read_search(whole: TomlTable, rows: Any) -> Iterator[Network]:
         yield column
 
 
-def _read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+    """Yield the search's limits in a table by the names of moses.ini's sections."""
     for key, value in given.items():
         name = key.replace("_", "-")
         if name not in LIMITS:

@@ -63,7 +63,7 @@ LM0= 0.5
 """.replace("{TYPE}", _TYPE)
 
 _EXPERIMENT = """\
-systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], rescore = ["lstm"]}]
+systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], lists = ["lstm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]
@@ -303,7 +303,7 @@ truecase_target = "truecaser"
 """
 
 _OUTSIDE = """\
-systems = ["Baseline", {name = "+all", columns = ["lexicon"], rescore = ["qe", "gpt", "lm"]}]
+systems = ["Baseline", {name = "+all", columns = ["lexicon"], lists = ["qe", "gpt", "lm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]
