@@ -82,8 +82,9 @@ def test_lists_are_reranked_with_their_weights(folder: Path) -> None:
 
 
 def test_lists_are_tuned_from_their_start_weights(folder: Path) -> None:
-    words = ("lists/rescored", "--references", "dev.t", "--weights", "lists/start", "--starts", "1")
-    result = succeeded(run("tune", *words, "--threads", "1", "-o", folder / "weights"))
+    words = ("--lists", "lists/rescored", "--references", "dev.t", "--weights", "lists/start")
+    options = ("--starts", "1", "--threads", "1")
+    result = succeeded(run("tune", *words, *options, "-o", folder / "weights"))
     assert tuned_scores(result).startswith("BLEU 24.21 -> ")  # lists/report.json
 
 

@@ -51,7 +51,7 @@ VERBS = {
     "select": Verb("select source --in-domain lm --general general --lines 1", ("source",)),
     "evaluate": Verb("evaluate source --references references", ("source", "references"), "source"),
     "tune": Verb(
-        "tune nbest --references references --weights weights --starts 1 --threads 1",
+        "tune --lists nbest --references references --weights weights --starts 1 --threads 1",
         ("nbest", "references", "weights"),
         "nbest",
     ),
