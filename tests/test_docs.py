@@ -220,7 +220,7 @@ LIBRARY = DOCS / "library.md"
 EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
     *("load_model", "train", "annotate", "rescore", "rerank", "tune"),
-    *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
+    *("tune_with_decoder", "generate", "segment", "select", "evaluate", "perplexity"),
     *("make_report", "run_experiment", "export", "score"),
     *("show", "fine_tune", "build", "build_lm"),
     *("load_system", "translate", "read_lists", "rescore_lists", "rerank_lists"),

@@ -17,8 +17,8 @@ from phrasescore.settings.compute import Compute, Serving
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import INTERNAL
-from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.translate import SystemTranslator
+from phrasescore.systems.system import read_system
+from phrasescore.systems.translator import Translator
 from tests.phrasescore.workflows.serve.server import ask_application
 
 
@@ -71,8 +71,8 @@ def _server(system: str) -> tuple[TranslationServer, Any]:
     stack = ExitStack()
     atexit.register(stack.close)
     read, compute = read_system(Path(system).absolute()), Compute(workers=1)
-    translator = SystemTranslator(read, compute, path="text")
-    plain = SystemTranslator(read, compute, path="text", tokenized=True)
+    translator = Translator(read, compute, path="text")
+    plain = Translator(read, compute, path="text", tokenized=True)
     stack.enter_context(translator.open())
     collector = stack.enter_context(SentenceCollector(translator, plain, 250))
     server = TranslationServer(collector, Serving(), "a system")

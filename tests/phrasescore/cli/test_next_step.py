@@ -93,8 +93,8 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "rerank of whole lists": Case("rerank lists --weights w --nbest new", "wrote new"),
-    "decode": Case(
-        "decode test.en --config m.ini --nbest n.gz --nbest-size 100 -o test.out",
+    "translate": Case(
+        "translate m.ini test.en --tokenized --nbest n.gz -o test.out",
         "wrote test.out, n.gz; next, add a network's score to the lists:",
         "phrasescore rescore n.gz --source test.en --model MODEL -o n.rescored.gz",
     ),

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.small_system import INI, LM, TABLE
+from tests.small_system import INI, LM, TABLE, TEXT
 
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.serve.application import TranslationServer
@@ -26,10 +26,8 @@ WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nRNNsearch0= 2
 SYSTEM = f"""{PLAIN}weights = "weights"
 nbest_size = 9
 confidence = {{ scale = 0.5, slope = 2.0, offset = 1.0 }}
-[[rescore]]
-model = "rnnsearch"
+lists = [{{ model = "rnnsearch" }}]
 """
-TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
 
 
 def write_system(folder: Path) -> None:
