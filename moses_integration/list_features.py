@@ -6,7 +6,7 @@ Joshua and cdec omit zero values of all features.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import NbestList, read_every_list
+from moses_integration.nbest import NbestList
 from moses_integration.nbest_lines import WORD_SCORES, format_value
 from moses_integration.weight_lines import BAD_NAME, is_sparse
 from phrasescore.errors import DataError
@@ -93,8 +93,11 @@ class FeatureColumns:
             FeatureLabel(name, index) for name, size in self.sizes.items() for index in range(size)
         )
 
-    def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
-        """Return the values of a list in column order: (hypotheses, columns)."""
+    def arrange(self, nbest: NbestList) -> Values:
+        """Return the values of a list in the columns known so far: (hypotheses, columns)."""
+        if not nbest.data:
+            return np.zeros((1, len(self.labels)))
+        matrix = feature_matrix(nbest)
         if not self.sizes:
             for name in filter(matrix.sizes.__contains__, nbest.features(0)):
                 self._add(nbest, matrix, name)
@@ -134,21 +137,6 @@ class FeatureColumns:
             if index is not None:
                 problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
                 raise DataError(nbest.path, nbest.first_line + index, problem)
-
-
-def read_tuning_lists(
-    path: str, num_segments: int, columns: FeatureColumns, *, allow_missing: bool = False
-) -> Iterator[tuple[Values, NbestList]]:
-    """Yield the n-best list of each sentence with its feature values, lazily and in order.
-
-    The values have the columns known so far: (hypotheses, columns).
-    """
-    cure = "--allow-missing uses an empty translation"
-    for nbest in read_every_list(path, num_segments, allow_missing=allow_missing, cure=cure):
-        if nbest.data:
-            yield columns.arrange(nbest, feature_matrix(nbest)), nbest
-        else:
-            yield np.zeros((1, len(columns.labels))), nbest
 
 
 # Scores for reranking

@@ -76,7 +76,7 @@ def report(output: Path) -> int:
     page = output.with_name(f"{output.name}-report")
     made = from_root(output)
     index = page / "index.html"
-    translated = max(path.stat().st_mtime for path in output.glob("systems/*/*/*.out"))
+    translated = max(path.stat().st_mtime for path in output.rglob("*.out"))
     if index.is_file() and index.stat().st_mtime >= translated:
         return 0
     # The cslm is in the search: there is nothing of it to draw but its training.
@@ -100,8 +100,9 @@ What next, from {ROOT}:
   and the networks:      {made}-report/index.html
   the table again:       {made}/table.txt
   your own data:         {from_root(EXPERIMENT)} with your files (docs/experiment.md)
-  with Moses' search:    decoder = "moses" and moses_bin = "..." in its [engine]
-  what a network is:     phrasescore show {made}/models/encoder-decoder""")
+  what a network is:     phrasescore show {made}/models/encoder-decoder
+  translate with it:     echo "the red boat ." | phrasescore translate {made}
+  the same in a browser: phrasescore serve {made}""")
 
 
 def end_if_failed(code: int) -> None:

@@ -8,10 +8,11 @@ with other metrics match sacrebleu's command line to the last digit, for the sam
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Self
 
+import msgspec
 import numpy as np
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -30,6 +31,7 @@ from phrasescore.evaluation.significance import (
     digits_of,
     randomization_p_value,
 )
+from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.vocabulary import Vocabulary
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
@@ -40,6 +42,10 @@ if TYPE_CHECKING:
 # Number of trials in the significance test, and its seed.
 TRIALS = 10_000
 SEED = 12345
+P_VALUES = (
+    "p: the probability of such a difference from the first row by chance, from approximate "
+    f"randomization over sentences, {TRIALS:,} trials, seed {SEED}."
+)
 WIDTH = 10  # number of sentence lengths in a group
 MOST_UNKNOWN = 10  # sentences with more unknown words than this are in one group
 
@@ -61,31 +67,6 @@ class ComparedSystem(NamedTuple):
     def text(self) -> Sentences:
         """The translations by the first replica."""
         return self.replicas[0]
-
-
-@dataclass(frozen=True, slots=True)
-class SystemScore:
-    """The scores of a system, 0 to 100, and the difference from the baseline."""
-
-    name: str
-    scores: tuple[float, ...]  # the score of each replica
-    # Words of the first replica's translations per word of the reference; 0 for other metrics.
-    length_ratio: float
-    # Mean minus the baseline's mean, its 95% interval from the paired bootstrap, and the p-value
-    # from approximate randomization.
-    difference: float | None = None
-    interval: tuple[float, float] | None = None
-    p_value: float | None = None
-
-    @property
-    def mean(self) -> float:
-        """The mean score over all replicas."""
-        return float(np.mean(self.scores))
-
-    @property
-    def deviation(self) -> float | None:
-        """The sample standard deviation of the replicas' scores; None for a single replica."""
-        return float(np.std(self.scores, ddof=1)) if len(self.scores) > 1 else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +109,7 @@ class Comparison:
         self.systems = systems
         self.references = references
         self.source = source
-        self._has_baseline = has_baseline
+        self._has_baseline, self._metric_name = has_baseline, metric
         # The texts by whose words sentences can be grouped.
         self.sides = {"reference": references[0]}
         if source is not None:
@@ -158,18 +139,18 @@ class Comparison:
 
     @cached_property
     def scores(self) -> list[SystemScore]:
-        """The scores of each system, with significance tests against the baseline."""
+        """The scores of each system, in order, with significance tests against the baseline."""
         found: list[SystemScore] = []
-        for system, statistics in zip(self.systems, self._statistics, strict=True):
+        for statistics in self._statistics:
             scores = tuple((100 * self.metric.score(statistics.sum(axis=1))).tolist())
-            ratio = 0.0
+            ratio = None
             if isinstance(self.metric, Bleu):
                 whole = BleuScore.of(statistics[0].sum(axis=0))
                 ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
-            score = SystemScore(system.name, scores, ratio)
+            score = SystemScore(scores, ratio)
             if found and self._has_baseline:
                 pair = self._statistics[0], statistics
-                score = replace(
+                score = msgspec.structs.replace(
                     score,
                     difference=score.mean - found[0].mean,
                     interval=difference_interval(self.metric, *pair, SEED),
@@ -177,6 +158,14 @@ class Comparison:
                 )
             found.append(score)
         return found
+
+    def to_table(self, text: str) -> SystemsTable:
+        """Return the scores as a table of systems on a text with this name."""
+        rows = (
+            TableRow(system.name, scores={text: score})
+            for system, score in zip(self.systems, self.scores, strict=True)
+        )
+        return SystemsTable(self._metric_name, texts=(TableText(text),), rows=tuple(rows))
 
     def sentence_scores(self) -> list[list[float]]:
         """Return smoothed sentence BLEU, 0 to 100, for each system and sentence."""

@@ -180,8 +180,3 @@ def _bootstrap_scores(metric: Metric, statistics: Statistics, seed: int) -> Stat
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), SAMPLES)
     sums = np.einsum("ds,nsk->ndk", drawn.astype(np.float64), statistics, optimize=True)
     return np.asarray(metric.score(sums))
-
-
-def p_value_text(p_value: float) -> str:
-    """Format a p-value as ``p = 0.012`` or ``p < 0.001``."""
-    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"

@@ -10,7 +10,6 @@ Each kind is a subclass of `Column` in a file of this folder, with a line in :da
 
 import dataclasses
 import importlib
-import json
 import os
 import tomllib
 from abc import ABC, abstractmethod
@@ -20,7 +19,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hint
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, ConfigError
-from phrasescore.settings.toml_file import TomlTable, converted, unknown
+from phrasescore.settings.toml_file import TomlTable, converted, to_toml, unknown
 
 if TYPE_CHECKING:
     from phrasescore.features.feature import Feature
@@ -153,7 +152,7 @@ class Column(ABC):
         >>> Command("python qe.py", timeout=60).to_toml()
         'command = "python qe.py", timeout = 60.0'
         """
-        return ", ".join(f"{key} = {_toml_value(value)}" for key, value in self.changed().items())
+        return ", ".join(f"{key} = {to_toml(value)}" for key, value in self.changed().items())
 
     def options(self, prefix: str = "") -> list[str]:
         """Return the option, and its value, that adds this column on the command line."""
@@ -202,10 +201,6 @@ class Column(ABC):
     @abstractmethod
     def load(self, request: "ScoringRequest", /) -> "Feature":
         """Load files and models, and return the feature that computes the values."""
-
-
-def _toml_value(value: bool | float | str) -> str:
-    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def as_columns(columns: Iterable[Column | StrPath]) -> tuple[Column, ...]:
@@ -282,6 +277,12 @@ def input_files(columns: Iterable[Column]) -> list[str]:
     """Return the files on which the values of columns depend, except folders of models."""
     inputs = (path for column in columns for path in column.inputs())
     return [path for path in inputs if not os.path.isdir(path)]
+
+
+def rename_file(word: str, rename: Callable[[str], str]) -> str:
+    """Return a word, such as ``KEY=VALUE``, with another name for an absolute path in it."""
+    start = word.find("=/") + 1
+    return f"{word[:start]}{rename(word[start:])}" if word.startswith("/", start) else word
 
 
 def number_names(prefixes: Iterable[str]) -> list[str]:

@@ -8,7 +8,7 @@ import importlib.util
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -217,12 +217,12 @@ def _is_binary(path: str) -> bool:
         return file.peek(len(BINARY)).startswith(BINARY)
 
 
-def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
-    """Return log p(words ``</s>`` | ``<s>``) of each sentence, and which words are unknown."""
-    log_probs, unknown = model.score_words(sentences)
+def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> Floats:
+    """Return log p(words ``</s>`` | ``<s>``) of each sentence."""
+    log_probs, _ = model.score_words(sentences)
     owners = np.repeat(np.arange(len(sentences)), [1 + len(words) for words in sentences] or 0)
     # Adds one after another, so that a sum does not depend on the other sentences.
-    return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64), unknown
+    return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64)
 
 
 class BackoffModel:
@@ -301,22 +301,11 @@ class BackoffModel:
         return min(math.log(mass), 0.0)
 
 
-class Differences(NamedTuple):
-    """Cross-entropies of sentences, in-domain minus general, in nats per token."""
-
-    values: Floats
-    # Number of words and ends of sentences.
-    tokens: int
-    # Number of words that only one of the two models knows.
-    known_to_one: int
-
-
 class CrossEntropyDifference:
     """H_in(s) - H_general(s) of monolingual sentences, by which training text is selected.
 
     Moore and Lewis (2010): an in-domain model predicts the best sentences well, compared to a model
-    of general text. Axelrod et al. (2011) add the differences of both sides of parallel text. If
-    the vocabularies differ, ``<unk>`` stands for different words: see ``known_to_one``.
+    of general text. Axelrod et al. (2011) add the differences of both sides of parallel text.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
@@ -324,11 +313,8 @@ class CrossEntropyDifference:
         # The words that each model knows, by its path.
         self.known_words = dict(zip((in_domain, general), self._models, strict=True))
 
-    def differences(self, sentences: Sequence[Sequence[str]]) -> Differences:
-        """Return the difference of each sentence; an empty sentence is a single ``</s>``."""
-        (in_domain, one), (general, other) = (
-            score_sentences(model, sentences) for model in self._models
-        )
-        lengths = np.array([len(words) + 1 for words in sentences])
-        values = (general - in_domain) / lengths
-        return Differences(values, int(lengths.sum()), int((one != other).sum()))
+    def differences(self, sentences: Sequence[Sequence[str]]) -> Floats:
+        """Return the difference of each sentence, in nats per token, which ``</s>`` is, too."""
+        in_domain, general = (score_sentences(model, sentences) for model in self._models)
+        values: Floats = (general - in_domain) / [len(words) + 1 for words in sentences]
+        return values

@@ -31,6 +31,8 @@ GONE_KEYS = {
     "features.text": "its settings stand in the table of the feature",
     "tuning.start": "a row starts from the best earlier row with some of its features",
 }
+# Keys of a row of an experiment.
+ROW_KEYS = {"rescore": "lists"}
 # The names of the models in the rows of an experiment that need no table of their own.
 MODELS = {"attention": "rnnsearch", "rnn": "encoder-decoder"}
 

@@ -7,6 +7,7 @@ A dataclass's annotations determine what a key may be: a type, a ``Literal`` of 
 import contextlib
 import dataclasses
 import difflib
+import json
 import math
 import os
 import re
@@ -51,6 +52,20 @@ def read_toml(path: str) -> dict[str, Any]:
         problem = f"expected TOML, found a whole number of more than {_BITS} bits"
         raise ConfigError(path, None, problem) from error
     return values
+
+
+def to_toml(value: object) -> str:
+    """Return a string, number, truth value, list or table as TOML in one line.
+
+    >>> print(to_toml({"models": ["a", "b"], "size": 100}))
+    { models = ["a", "b"], size = 100 }
+    """
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{key} = {to_toml(item)}' for key, item in value.items())} }}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(to_toml, value))}]"
+    # Apart from this character, strings in JSON are strings in TOML.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _check_values(values: Any, depth: int = 0) -> None:

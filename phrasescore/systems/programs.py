@@ -38,7 +38,7 @@ def decode_with_program(
         return
     with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
         work = prefix or os.path.join(folder, "run")
-        source, nbest = f"{work}.source", f"{work}.nbest"
+        source, nbest = f"{work}.source", f"{work}.nbest.part"
         lines = (f"{' '.join(sentence.words)}\n".encode() for sentence in sentences)
         Path(source).write_bytes(b"".join(lines))
         threads = min(usable_threads(workers), len(sentences))

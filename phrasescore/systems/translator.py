@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Self
 
 from moses_integration.decoder.moses import ListRequest
-from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
+from moses_integration.moses_ini import WeightsSource, weights_path
 from moses_integration.nbest import NbestList
 from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath, whole_number
@@ -29,7 +29,7 @@ from phrasescore.systems.ranking import (
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
 from phrasescore.systems.stream import StreamWork, in_order
-from phrasescore.systems.system import System, read_system
+from phrasescore.systems.system import System, read_system, read_weights
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
 from phrasescore.systems.text_search import TextSearch
 from phrasescore.systems.translation import Translation
@@ -293,7 +293,7 @@ def load_system(
     """Return the translator of a system, a context manager.
 
     :param system: see `read_system`.
-    :param weights: weights that replace the system's own: a file or values.
+    :param weights: weights that replace the system's own: values, a file or another system.
     :param compute: see `Translator`.
     :param tokenized: whether texts and translations are the system's words.
     """
@@ -301,5 +301,5 @@ def load_system(
     if weights is not None:
         path = weights_path(weights)
         where = None if path is None else Path(path)
-        read = replace(read, weights=load_weights(weights), weights_path=where)
+        read = replace(read, weights=read_weights(weights), weights_path=where)
     return Translator(read, compute, tokenized=tokenized)

@@ -26,6 +26,7 @@ from phrasescore.evaluation.comparison import (
 from phrasescore.evaluation.own_metrics import MeanMetric
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
+from phrasescore.evaluation.systems_table import is_of_tuning
 from phrasescore.features.program import ProgramScore
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
@@ -33,7 +34,6 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.evaluation import Evaluating
 from phrasescore.systems.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
-from phrasescore.workflows.report.experiment_folder import is_of_tuning
 from tuning.metrics import BleuScore, Statistics, oracle_rows
 
 _logger = logging.getLogger(__name__)

@@ -63,7 +63,7 @@ LM0= 0.5
 """.replace("{TYPE}", _TYPE)
 
 _EXPERIMENT = """\
-systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], rescore = ["lstm"]}]
+systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], lists = ["lstm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]
@@ -92,6 +92,8 @@ done
 """
 
 _TABLE = """\
+best = "+RNN"
+metric = "bleu"
 notes = ["BLEU."]
 [[text]]
 name = "dev"
@@ -101,21 +103,15 @@ tuned = true
 [[row]]
 name = "Baseline"
 rounds = ["2+"]
-system = "systems/Baseline/seed1/system.toml"
-"dev" = { bleu = 30.0, replicas = [30.0], length_ratio = 1.0 }
-"held" = { bleu = 31.0, replicas = [31.0] }
+system = "Baseline"
+scores."dev" = { mean = 30.0, replicas = [30.0], length_ratio = 1.0 }
+scores."held" = { mean = 31.0, replicas = [31.0] }
 [[row]]
 name = "+RNN"
 features = "columns encoder-decoder"
 outputs."dev" = ["dev.out"]
-"dev" = { bleu = 32.0, replicas = [31.9, 32.1], difference = 2, p_value = 0.04, interval = [1, 3] }
-"held" = { bleu = 31.5, replicas = [31.5] }
-"""
-_STEPS = """\
-[[step]]
-name = "tune Baseline seed 1"
-command = "phrasescore tune"
-seconds = 1.5
+scores."dev" = { replicas = [31.9, 32.1], difference = 2, p_value = 0.04, interval = [1, 3] }
+scores."held" = { replicas = [31.5] }
 """
 
 
@@ -166,7 +162,6 @@ def make_material(folder: Path) -> None:
     shutil.copy(folder / "nbest", folder / "decoded.nbest")
     (folder / "made.experiment").mkdir()
     (folder / "made.experiment" / "table.toml").write_text(_TABLE)
-    (folder / "made.experiment" / "steps.toml").write_text(_STEPS)
     sides = [w.decode() for w in english], [w.decode() for w in french]
     _write_networks(folder, *sides)
     _write_more(folder, nbest, sides)
@@ -305,7 +300,7 @@ truecase_target = "truecaser"
 """
 
 _OUTSIDE = """\
-systems = ["Baseline", {name = "+all", columns = ["lexicon"], rescore = ["qe", "gpt", "lm"]}]
+systems = ["Baseline", {name = "+all", columns = ["lexicon"], lists = ["qe", "gpt", "lm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]

@@ -3,13 +3,13 @@
 from pathlib import Path
 
 import pytest
-from tests.small_system import INI, LM
 
 from phrasescore.systems.scoring import Scoring
 from phrasescore.workflows.rescore import rescore_file
 from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.language_models.test_selection import unigrams
+from tests.small_system import INI, LM
 
 SOURCE, TARGET = ["the", "house", "is"], ["la", "maison", "est"]
 FACTORS = "la|DET maison|NOUN"

@@ -43,7 +43,7 @@ def compare(*replicas: list[list[str]], has_baseline: bool = True) -> Comparison
 
 def test_equal_systems_do_not_differ() -> None:
     first, second = compare([OTHERS], [OTHERS]).scores
-    assert first.scores == second.scores
+    assert first.replicas == second.replicas
     assert (first.difference, first.p_value) == (None, None)
     assert (second.difference, second.p_value) == (0.0, 1.0)
 
@@ -56,8 +56,8 @@ def test_replicas_are_tested_together_and_have_a_mean_and_a_deviation() -> None:
         for texts in (OTHERS, TEXTS, MIXED)
     ]
     low, mixed = (100 * float(metric.score(of.sum(axis=0))) for of in statistics[::2])
-    assert (baseline.scores, baseline.deviation) == ((low,), None)
-    assert system.scores == pytest.approx((100, mixed))
+    assert (baseline.replicas, baseline.deviation) == ((low,), None)
+    assert system.replicas == pytest.approx((100, mixed))
     # Of two numbers, the sample standard deviation is their distance divided by the root of 2.
     assert system.deviation == pytest.approx((100 - mixed) / 2**0.5)
     assert system.difference == pytest.approx((100 + mixed) / 2 - low)

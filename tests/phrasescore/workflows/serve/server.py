@@ -13,12 +13,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tests.small_system import INI, LM, TABLE, TEXT
-
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.serve.application import TranslationServer
 from tests.forked import Forked, run_command
 from tests.random_networks import RandomNetwork
+from tests.small_system import INI, LM, TABLE, TEXT
 
 PLAIN = 'moses_ini = "moses.ini"\n'
 # The weights of INI, so that a score without the network's is the search's.

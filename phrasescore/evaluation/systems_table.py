@@ -1,0 +1,286 @@
+"""The table of systems: what an experiment writes, and what reports and `read_system` read."""
+
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Annotated, Any
+
+import msgspec
+import numpy as np
+
+from phrasescore.arguments import METRIC_TITLES, TableMetric
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.io.text_table import text_table
+from phrasescore.settings.toml_file import read_toml, to_toml
+
+TABLE = "table.toml"
+_SIGNIFICANT = 0.05  # the p-value below which a difference is called significant
+
+# TOML allows inf and nan, which a report cannot show.
+_Finite = Annotated[float, msgspec.Meta(ge=-sys.float_info.max, le=sys.float_info.max)]
+
+
+class SystemScore(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The scores of a system on a text, 0 to 100, and the difference from the baseline."""
+
+    replicas: Annotated[tuple[_Finite, ...], msgspec.Meta(min_length=1)]
+    # Words of the first replica's translations per word of the reference; only for BLEU.
+    length_ratio: _Finite | None = None
+    # Mean minus the baseline's mean, its 95% interval from the paired bootstrap, and the p-value
+    # from approximate randomization.
+    difference: _Finite | None = None
+    interval: tuple[_Finite, _Finite] | None = None
+    p_value: _Finite | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean score over all replicas."""
+        return float(np.mean(self.replicas))
+
+    @property
+    def deviation(self) -> float | None:
+        """The sample standard deviation of the replicas' scores; None for a single replica."""
+        return float(np.std(self.replicas, ddof=1)) if len(self.replicas) > 1 else None
+
+    @property
+    def is_better(self) -> bool:
+        """Whether the system is shown to be better than the baseline."""
+        if self.difference is None or self.p_value is None:
+            return False
+        return self.difference > 0 and self.p_value < _SIGNIFICANT
+
+    def to_text(self) -> str:
+        """Return mean, deviation and difference, such as ``57.10 (+1.20, p = 0.020)``."""
+        text = f"{self.mean:.2f}"
+        if self.deviation is not None:
+            text += f" ± {self.deviation:.2f}"
+        if self.difference is not None and self.p_value is not None:
+            text += f" ({self.difference:+.2f}, {p_value_text(self.p_value)})"
+        return text
+
+
+class TableText(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A text that the systems translate; paths are relative to the table's folder."""
+
+    name: str
+    source: str = ""
+    references: tuple[str, ...] = ()
+    tuned: bool = False  # whether the weights were tuned on it
+
+
+class TableRow(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A system, with its scores and files; paths are relative to the table's folder."""
+
+    name: str
+    # Tuning rounds per replica, such as "6+"; + means that the limit ended tuning.
+    rounds: tuple[str, ...] = ()
+    remarks: tuple[str, ...] = ()
+    features: str = ""  # what it adds to the baseline
+    system: str = ""  # the folder of its best replica on the text of tuning; "" before tuning
+    reports: tuple[str, ...] = ()  # the replicas' tuning reports
+    # The replicas' translations and their scores, by text; without texts not yet translated.
+    outputs: dict[str, tuple[str, ...]] = {}
+    scores: dict[str, SystemScore] = {}
+
+
+class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Systems, and their scores on texts; all systems are compared with the first one."""
+
+    metric: TableMetric
+    notes: tuple[str, ...] = ()  # notes for readers of the table
+    warnings: tuple[str, ...] = ()  # of an experiment's steps, with their names; notes have them
+    texts: tuple[TableText, ...] = msgspec.field(name="text", default=())
+    rows: tuple[TableRow, ...] = msgspec.field(name="row", default=())
+
+    @property
+    def dev(self) -> str:
+        """The name of the text of tuning; "" if it is unknown."""
+        return next((text.name for text in self.texts if text.tuned), "")
+
+    @property
+    def best(self) -> str:
+        """The row that is best on the text of tuning; "" if fewer than two are measured on it."""
+        scores = self.scores(self.dev)
+        # Of equal ones, max() returns the first.
+        return max(scores, key=lambda name: scores[name].mean) if len(scores) > 1 else ""
+
+    @property
+    def chosen(self) -> TableRow:
+        """The row to use: the best one; the first one that is tuned if none is known to be best."""
+        best = (row for row in self.rows if row.name == self.best)
+        tuned = (row for row in self.rows if row.system)
+        return next(chain(best, tuned), self.rows[0])
+
+    @property
+    def tests(self) -> list[str]:
+        """The texts with scores, without the text of tuning if there is another one."""
+        measured = [text.name for text in self.texts if self.scores(text.name)]
+        return [text for text in measured if text != self.dev] or measured
+
+    def scores(self, text: str) -> dict[str, SystemScore]:
+        """Return the scores on a text by system, without systems that have none."""
+        return {row.name: row.scores[text] for row in self.rows if text in row.scores}
+
+    def choice(self) -> str:
+        """Return the row to use, and whether it is shown to be better than the first one."""
+        first, chosen = self.rows[0].name, self.chosen
+        if not self.best or chosen.name == first:
+            return chosen.name
+        tests = [text.name for text in self.texts if not text.tuned]
+        unproven = [
+            text for text in tests if text not in chosen.scores or not chosen.scores[text].is_better
+        ]
+        doubt = f"but not shown to be better than {first} on {join_names(unproven)}"
+        return f"{chosen.name}, best on dev {doubt if unproven else 'and better on test'}"
+
+    def command(self) -> str:
+        """Return the command, in the table's folder, that translates with `chosen`; "" if none."""
+        system = self.chosen.system
+        return system and f"phrasescore translate {shlex.quote(system)} TEXT -o TRANSLATIONS"
+
+    def headline(self) -> str:
+        """Return which system is best on the text of tuning, and what test texts show of it.
+
+        Without a text of tuning, return the result on the first text.
+        """
+        if not self.tests:
+            return "No system has translated a text yet."
+        text = self.tests[0]
+        scores = self.scores(text)
+        if self.best:
+            sentence = self._verdict()
+        else:
+            sentence = _headline(scores, text, self.metric_name())
+        if missing := len(self.rows) - len(scores):
+            sentence += f" {missing} of {len(self.rows)} systems have no result yet."
+        return sentence
+
+    def metric_name(self) -> str:
+        """Return the name of the metric inside a sentence."""
+        return "BLEU" if self.metric == "bleu" else METRIC_TITLES[self.metric].lower()
+
+    def _verdict(self) -> str:
+        best, first = self.chosen, self.rows[0]
+        dev = self.scores(self.dev)
+        mean = dev[best.name].mean
+        sentence = f"{best.name} is best on dev, with {mean:.2f} {self.metric_name()}"
+        if best is first or first.name not in dev:
+            return f"{sentence}."
+        sentences = [f"{sentence}, {_more(mean - dev[first.name].mean)} than {first.name}."]
+        for text in self.texts:
+            score = best.scores.get(text.name)
+            if text.tuned or score is None or score.difference is None or score.p_value is None:
+                continue
+            is_worse = score.difference < 0 and score.p_value < _SIGNIFICANT
+            unproven = "worse" if is_worse else "not shown to be better"
+            sentences.append(
+                f"On {text.name} it is {'better' if score.is_better else unproven}: "
+                f"{_more(score.difference)} ({p_value_text(score.p_value)})."
+            )
+        return " ".join(sentences)
+
+    def to_text(self) -> str:
+        """Return the table as text, one line per row, with the notes below it."""
+        names = [text.name for text in self.texts]
+        lines = [["", *names, "rounds", ""]]
+        for row in self.rows:
+            cells = (row.scores[name].to_text() if name in row.scores else "-" for name in names)
+            name = f"{row.name} *" if row.remarks else row.name
+            best = "best" if row.name == self.best else ""
+            lines.append([name, *cells, ", ".join(row.rounds), best])
+        headline = [self.headline()] if self.best else []
+        return "\n".join([*text_table(lines, "l"), "", *headline, *self.notes]) + "\n"
+
+    __repr__ = to_text
+
+    def to_toml(self) -> str:
+        """Return the table as TOML, with unrounded numbers; `read_systems_table` reads it.
+
+        Derived values are included for other readers: the best row, means and deviations.
+        """
+        values = msgspec.to_builtins(self)
+        tables = {name: values.pop(name, ()) for name in ("text", "row")}
+        lines = _pairs({"best": self.best, **values})
+        for row, own in zip(self.rows, tables["row"], strict=True):
+            for text, score in row.scores.items():
+                derived = {"mean": score.mean, "deviation": score.deviation}
+                known = {key: value for key, value in derived.items() if value is not None}
+                own["scores"][text] = known | own["scores"][text]
+        for name, named in tables.items():
+            for own in named:
+                lines += ["", f"[[{name}]]", *_pairs(own)]
+        return "\n".join(lines) + "\n"
+
+
+def read_systems_table(path: str) -> SystemsTable:
+    """Read a table of systems that :meth:`SystemsTable.to_toml` wrote."""
+    values = read_toml(path)
+    if "row" in values and "metric" not in values:
+        problem = "the table of an experiment of version 0.3: repeat it in another folder"
+        raise DataError(path, None, problem)
+    try:
+        table = msgspec.convert(values, SystemsTable)
+    except msgspec.ValidationError as error:
+        raise DataError(path, None, f"expected the table of an experiment: {error}") from error
+    if not table.rows:
+        raise DataError(path, None, "expected the table of an experiment, found no row")
+    return table
+
+
+def is_of_tuning(path: str) -> bool:
+    """Return whether a file has the translations of the text on which an experiment has tuned."""
+    file = Path(os.path.realpath(path))
+    folder = next((each for each in file.parents[:4] if (each / TABLE).exists()), None)
+    try:
+        table = None if folder is None else read_systems_table(str(folder / TABLE))
+    except PhrasescoreError:  # another program's file
+        return False
+    if folder is None or table is None:
+        return False
+    outputs = (path for row in table.rows for path in row.outputs.get(table.dev, ()))
+    return file in (folder / output for output in outputs)
+
+
+def p_value_text(p_value: float) -> str:
+    """Format a p-value as ``p = 0.012`` or ``p < 0.001``."""
+    return "p < 0.001" if p_value < 0.001 else f"p = {p_value:.3f}"
+
+
+def join_names(names: Sequence[str]) -> str:
+    """Return names as text, such as "a, b and c"."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), *names[-1:]]))
+
+
+def _more(difference: float) -> str:
+    return f"{abs(difference):.2f} {'more' if difference >= 0 else 'less'}"
+
+
+def _headline(scores: Mapping[str, SystemScore], text: str, metric: str) -> str:
+    """Return which system has the highest score on a text, and its difference from the first."""
+    first, *others = scores
+    best = max(scores, key=lambda name: scores[name].mean)  # the first one of equal ones
+    score = scores[best]
+    sentence = f"{best} has {score.mean:.2f} {metric} on {text}"
+    if not others:
+        return f"{sentence}."
+    if best == first or score.difference is None or score.p_value is None:
+        return f"{sentence}; no other system has more."
+    chance = "" if score.is_better else ", which may be chance"
+    return (
+        f"{sentence}, the most: {_more(score.difference)} than {first} "
+        f"({p_value_text(score.p_value)}){chance}."
+    )
+
+
+def _pairs(table: Mapping[str, Any]) -> list[str]:
+    """Return a line of TOML for each key, and for each item of a nested table."""
+    lines = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            lines += [f"{key}.{to_toml(name)} = {to_toml(item)}" for name, item in value.items()]
+        else:
+            lines.append(f"{key} = {to_toml(value)}")
+    return lines
