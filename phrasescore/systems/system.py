@@ -128,7 +128,8 @@ class System:
     @property
     def name(self) -> str:
         """The name of the system in messages: of its folder, or of a moses.ini."""
-        return str(self.folder) if self.path.endswith("system.toml") else self.path
+        folder, name = os.path.split(self.path)
+        return folder if folder and name == "system.toml" else self.path
 
     def read_ini(self) -> MosesIni:
         """Return the moses.ini.

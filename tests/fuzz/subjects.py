@@ -67,7 +67,7 @@ _LOOP = (
     "--decoder ./decoder.sh --source source --references references --iterations 1 --method xbleu "
     "--threads 1 -o out --working-dir"
 )
-_DECODE = "decode source --config moses.ini --workers 1 --engine here --stack 5"
+_SEARCH = "source --tokenized --workers 1 --threads 1 --set limits.stack=5"
 _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
@@ -227,11 +227,12 @@ _TUNING = {
     ),
 }
 _TRANSLATING = {
-    "decode": Subject(_DECODE, "source moses.ini table reordering lm.arpa", a_line_each()),
-    "decode networks": Subject(
-        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1 "
-        "--backoff-lm general.arpa",
-        "cslm joint table general.arpa",
+    "translate by a moses.ini": Subject(
+        f"translate moses.ini {_SEARCH}", "source moses.ini table reordering lm.arpa", a_line_each()
+    ),
+    "translate by networks": Subject(
+        f"translate networks.toml {_SEARCH}",
+        "networks.toml networks.weights cslm joint table",
         a_line_each(),
     ),
     "translate": Subject(

@@ -45,7 +45,7 @@ VERBS = {
     "rescore lm": Verb("rescore nbest --source source --lm lm", ("nbest", "source"), "source"),
     "score": Verb(f"score source references {NETWORK}", ("source", "references"), "references"),
     "rerank": Verb("rerank nbest --weights weights", ("nbest", "weights"), "nbest"),
-    "decode": Verb("decode text --config moses.ini --processes 1", ("text",), "text"),
+    "translate": Verb("translate moses.ini text --tokenized --workers 1", ("text",), "text"),
     "generate": Verb("generate rnn source --beam 2 --threads 1", ("source",), "source"),
     "segment": Verb(f"segment source --confidence forward {NETWORK}", ("source",), "source"),
     "select": Verb("select source --in-domain lm --general general --lines 1", ("source",)),
