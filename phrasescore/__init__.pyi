@@ -18,6 +18,8 @@ from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
 from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
+from phrasescore.report.make_report import ReportSummary as ReportSummary
+from phrasescore.report.make_report import make_report as make_report
 from phrasescore.settings.building import Building as Building
 from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
@@ -62,8 +64,6 @@ from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
 from phrasescore.workflows.perplexity import perplexity as perplexity
-from phrasescore.workflows.report import ReportSummary as ReportSummary
-from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
 from phrasescore.workflows.rerank import rerank_lists as rerank_lists

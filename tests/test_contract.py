@@ -22,8 +22,6 @@ from phrasescore.features.program import ProgramScore
 from phrasescore.features.word_counts import (
     LengthRatio,
     NumberMismatch,
-    PunctuationMismatch,
-    SourceUnknownWords,
     TargetLength,
     UnknownWords,
 )
@@ -86,8 +84,6 @@ MAKERS: dict[str, Callable[[Path], Feature]] = {
     "model": make_neural,
     "number_mismatch": lambda _: NumberMismatch(),
     "command": make_program,
-    "punctuation_mismatch": lambda _: PunctuationMismatch(),
-    "source_unknown_words": lambda _: SourceUnknownWords([Vocabulary(SOURCE_WORDS)]),
     "target_length": lambda _: TargetLength(),
     "unknown_words": lambda _: UnknownWords([Vocabulary(TARGET_WORDS)]),
 }

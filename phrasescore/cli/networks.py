@@ -2,7 +2,6 @@
 
 import logging
 import os
-import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -10,7 +9,6 @@ import click
 from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading, names_of
 from phrasescore.cli.progress import show_progress
-from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
@@ -70,17 +68,9 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.of(ListTraining, only=_OF_FINE_TUNING)
 @options.of(Shortlists)
 @options.of(UnfinishedRun)
-@heading("Devices and speed")
-@options.option(
-    "--processes",
-    "Distribute each batch over this number of processes.",
-    type=click.IntRange(min=1),
-    metavar="N",
-    default=1,
-)
 @options.of(Compute, only=("device", "threads"))
 @click.pass_context
-def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
+def train(ctx: click.Context, /, **given: Any) -> None:
     """Train a network of the given KIND, and write it to the folder MODEL.
 
     KIND is cslm, encoder-decoder, grconv, joint, lstm, rnnsearch or transformer.
@@ -95,6 +85,7 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     held-out lists stops increasing.
 
     Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing.
+    Started by torchrun, several processes share each batch.
     """
     if given.pop("objective") == "xbleu":
         _train_on_lists(ctx, given)
@@ -105,16 +96,6 @@ def train(ctx: click.Context, /, processes: int, **given: Any) -> None:
     options.refuse_others(ctx, allowed, "can only be used with --objective xbleu")
     if not given["inputs"]:
         raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
-    # Job systems set WORLD_SIZE, too; only torchrun, which also starts our ranks, sets this.
-    if processes > 1 and "TORCHELASTIC_RUN_ID" in os.environ:
-        if processes != int(size := os.environ["WORLD_SIZE"]):
-            problem = f"torchrun has started {size} processes, so --processes has no effect"
-            raise ArgumentError(problem)
-    elif processes > 1:
-        from phrasescore.training.ranks import start_ranks
-
-        command = (sys.executable, "-m", "phrasescore", *sys.argv[1:])
-        ctx.exit(start_ranks(processes, command))
     is_first = os.environ.get("RANK", "0") == "0"
     if not is_first:
         logging.disable(logging.WARNING)  # the first process shows all messages
@@ -148,7 +129,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 
 def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
     """Log the next step, which depends on what the network promises."""
-    from phrasescore.report.verdict import judge_model
+    from phrasescore.training.verdict import judge_model
 
     is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
     is_bad = any(found.is_bad for found in judge_model(kind, model, record, num_inputs))

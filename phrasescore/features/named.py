@@ -20,14 +20,21 @@ if TYPE_CHECKING:
 FEATURES = {
     "length_ratio": "phrasescore.features.word_counts:LengthRatio",
     "number_mismatch": "phrasescore.features.word_counts:NumberMismatch",
-    "punctuation_mismatch": "phrasescore.features.word_counts:PunctuationMismatch",
-    "source_unknown_words": "phrasescore.features.word_counts:SourceUnknownWords",
     "target_length": "phrasescore.features.word_counts:TargetLength",
     "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
 # Features made by ``from_checkpoints(checkpoints)``; every other feature takes no argument.
-OF_SHORTLISTS = {"source_unknown_words", "unknown_words"}
+OF_SHORTLISTS = {"unknown_words"}
+
+# Features of earlier versions, and what takes their place.
+_GONE = {
+    "punctuation_mismatch": "a program (--command) can count punctuation marks",
+    "source_unknown_words": "all translations of a sentence have the same source words",
+    "target_unknown_words": (
+        "unknown_words is the same feature, and its weight is called UnknownWords0"
+    ),
+}
 
 # Features that are useless as a column of a phrase table, and the reason.
 NOT_OF_PHRASES = {
@@ -83,9 +90,8 @@ class NamedFeature(Column):
         from phrasescore.features.packages import find_class, find_classes
 
         found = find_class(self.feature)
-        if self.feature == "target_unknown_words" and found is None:
-            cure = "unknown_words is the same feature, and its weight is called UnknownWords0"
-            raise ArgumentError(f"feature {self.feature} is gone: {cure}")
+        if self.feature in _GONE and found is None:
+            raise ArgumentError(f"feature {self.feature} is gone: {_GONE[self.feature]}")
         if found is None and self.feature not in FEATURES:
             others = (each.name for each in find_classes() if not each.problem)
             known = ", ".join([*FEATURES, *others])

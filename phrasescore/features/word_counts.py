@@ -1,7 +1,7 @@
-"""Features based only on the words: lengths, unknown words, and items found on only one side.
+"""Features based only on the words: lengths, unknown words, and numbers on only one side.
 
-The numbers and punctuation marks follow the word-level features of Och et al. (2004), *A
-Smorgasbord of Features for Statistical Machine Translation*.
+The numbers follow the word-level features of Och et al. (2004), *A Smorgasbord of Features for
+Statistical Machine Translation*.
 """
 
 import html
@@ -15,29 +15,12 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from phrasescore.errors import ModelError
 from phrasescore.features.feature import BlockScores, CountTally, Feature
 from phrasescore.records import PhraseBlock, PhrasePair, Tally
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
-
-# Marks that languages write differently, and the mark that they count as. The Spanish mark before a
-# question is kept, and so is the semicolon that ends a Greek question.
-_KINDS = {
-    **dict.fromkeys("\"'`´«»‹›“”„‟‘’‚‛「」『』″", '"'),
-    **dict.fromkeys("-‐‑‒–—―−", "-"),
-    **dict.fromkeys(".。．｡", "."),
-    **dict.fromkeys(",،、，､", ","),
-    **dict.fromkeys("?？؟", "?"),
-    **dict.fromkeys("!！", "!"),
-    **dict.fromkeys(":：", ":"),
-    **dict.fromkeys(";；؛", ";"),
-    **dict.fromkeys("([{（［【", "("),
-    **dict.fromkeys(")]}）］】", ")"),
-    "…": ".",
-}
 
 
 class _Count(Feature):
@@ -98,7 +81,6 @@ class UnknownWords(_Count):
     """
 
     counted = "unknown target words"
-    _side: ClassVar[int] = 1  # the index of the side in a pair
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         self._vocabularies = vocabularies
@@ -110,68 +92,10 @@ class UnknownWords(_Count):
 
     def _count(self, pair: PhrasePair) -> int:
         vocabularies = self._vocabularies
-        words = pair[self._side]
-        return sum(any(word not in known for known in vocabularies) for word in words)
+        return sum(any(word not in known for known in vocabularies) for word in pair.target)
 
 
-class SourceUnknownWords(UnknownWords):
-    """The number of source words outside the networks' shortlists.
-
-    All translations of a sentence have the same source words, so a linear model cannot choose
-    between them by this feature. It is meant for other programs that read tables and lists.
-    """
-
-    counted = "unknown source words"
-    _side = 0
-
-    @classmethod
-    def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "SourceUnknownWords":
-        vocabularies = [
-            checkpoint.table_source_vocabulary
-            for checkpoint in checkpoints
-            if checkpoint.config.network.reads_source
-        ]
-        if not vocabularies:
-            raise ModelError("source_unknown_words: a language model has no source words")
-        return cls(vocabularies)
-
-
-class _Mismatch(_Count):
-    """Counts the items that one side of a pair has and the other lacks."""
-
-    _last: tuple[tuple[str, ...] | None, list[str]] = (None, [])
-
-    def _count(self, pair: PhrasePair) -> int:
-        last, source = self._last
-        if pair.source is not last:  # a table and a list have the targets of a source together
-            source = self._items(pair.source)
-            self._last = pair.source, source
-        target = self._items(pair.target)
-        if source == target:
-            return 0
-        first, second = Counter(source), Counter(target)
-        return (first - second).total() + (second - first).total()
-
-    def _items(self, words: tuple[str, ...]) -> list[str]:
-        raise NotImplementedError
-
-
-class PunctuationMismatch(_Mismatch):
-    """The number of punctuation marks on either side that the other side lacks.
-
-    A word counts if all its characters are punctuation or symbols, after Moses' escapes are undone
-    (``&quot;``). All quotation marks are one mark, and so are all dashes, opening brackets, closing
-    brackets, and the same marks of different scripts; ``...`` is a full stop.
-    An apostrophe that belongs to a word (``l'``) does not count.
-    """
-
-    counted = "punctuation marks on only one side"
-
-    def _items(self, words: tuple[str, ...]) -> list[str]:
-        return [mark for mark in map(_mark, words) if mark]
-
-
-class NumberMismatch(_Mismatch):
+class NumberMismatch(_Count):
     """The number of numbers on either side that the other side lacks.
 
     A number is a word that contains a digit, and only its digits are compared: ``1,000.5`` equals
@@ -180,18 +104,12 @@ class NumberMismatch(_Mismatch):
 
     counted = "numbers on only one side"
 
-    def _items(self, words: tuple[str, ...]) -> list[str]:
-        return [digits for digits in map(_digits, words) if digits]
-
-
-@lru_cache(maxsize=1 << 16)
-def _mark(word: str) -> str:
-    """Return the kind of a punctuation mark, or an empty string for any other word."""
-    text = html.unescape(word) if word.startswith("&") else word
-    if not text or any(unicodedata.category(character)[0] not in "PS" for character in text):
-        return ""
-    kinds = "".join(_KINDS.get(character, character) for character in text)
-    return kinds[0] if len(set(kinds)) == 1 else kinds
+    def _count(self, pair: PhrasePair) -> int:
+        source, target = (list(filter(None, map(_digits, side))) for side in pair)
+        if source == target:
+            return 0
+        first, second = Counter(source), Counter(target)
+        return (first - second).total() + (second - first).total()
 
 
 @lru_cache(maxsize=1 << 16)

@@ -31,7 +31,6 @@ from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
-from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -65,11 +64,9 @@ class Generated(NamedTuple):
 class Generator:
     """Trained networks that read a source and predict a target; several are an ensemble.
 
-    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does.
-    It predicts the words of all shortlists, and a network reads a word outside its shortlist as
-    ``<unk>``. (With different shortlists, the probabilities of all words add up to more than 1.)
-    With subwords, "words" are pieces here, there is no ``<unk>``, and an ensemble has a single
-    vocabulary. Several threads may use one instance at the same time.
+    An ensemble averages the networks' probabilities at each word, as ``rescore --ensemble`` does;
+    all networks predict the same words. With subwords, "words" are pieces here, and there is no
+    ``<unk>``. Several threads may use one instance at the same time.
     """
 
     def __init__(
@@ -87,16 +84,9 @@ class Generator:
         # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_MemberNetwork(model, device, self.precision) for model in checkpoints]
-        vocabularies = [model.target_vocabulary for model in checkpoints]
-        # The words by number; </s> and <unk> have the same numbers as in a Vocabulary.
-        self.words = list(dict.fromkeys(chain.from_iterable(map(_words, vocabularies))))
-        self._vocabulary = vocabularies[0]
-        if any(vocabulary != vocabularies[0] for vocabulary in vocabularies):
-            if any(vocabulary.is_subwords for vocabulary in vocabularies):
-                problem = "an ensemble that generates subwords needs models with the same subwords;"
-                raise ModelError(f"{problem} rescore accepts any models")
-            for network in self._networks:
-                network.set_columns(self.words)
+        self._vocabulary = vocabulary = checkpoints[0].target_vocabulary
+        # The words by number.
+        self.words = [vocabulary.word(number) for number in range(len(vocabulary))]
         # Compile the kernels now, before several threads do so at once.
         with torch.inference_mode():
             list(self.walk([("a",)]).log_distributions())
@@ -143,6 +133,9 @@ def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
     if len({checkpoint.right_to_left for checkpoint in checkpoints}) > 1:
         problem = "an ensemble that generates word by word needs models with the same order;"
         raise ModelError(f"{problem} some were trained with --right-to-left; rescore accepts both")
+    if any(each.target_vocabulary != checkpoints[0].target_vocabulary for each in checkpoints):
+        problem = "an ensemble that generates word by word needs models with the same shortlist, or"
+        raise ModelError(f"{problem} with the same subwords; rescore accepts any models")
 
 
 class _MemberNetwork:
@@ -154,17 +147,9 @@ class _MemberNetwork:
                 *self.decoder.output, self.products, checkpoint.folder
             )
         self._source_vocabulary = checkpoint.source_vocabulary
-        self._target_vocabulary = checkpoint.target_vocabulary
-        # The network's id of each word of the ensemble; None if the ids are the same.
-        self.columns: Ids | None = None
         self.can_align = hasattr(self.decoder, "attention") and not (
             checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords
         )
-
-    def set_columns(self, words: Sequence[str]) -> None:
-        ids = self._target_vocabulary.ids(words)
-        ids[Vocabulary.END] = Vocabulary.END
-        self.columns = np.array(ids, np.int64)
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
         return RaggedArray.from_rows([self._source_vocabulary.ids(words) for words in sources])
@@ -172,9 +157,6 @@ class _MemberNetwork:
     def start(self, sources: Sequence[Source]) -> tuple[Any, Tensor]:
         encoded = self.decoder.encode(self.read(sources))
         return self.decoder.start(encoded, on_device(np.arange(len(sources)), self.products.device))
-
-    def own_ids(self, words: Ids) -> Ids:
-        return words if self.columns is None else self.columns[words]
 
 
 class SearchWalk:
@@ -215,12 +197,8 @@ class SearchWalk:
 
     def _mean(self, found: list[Tensor]) -> Tensor:
         total = torch.zeros(len(found[0]), self._num_words, device=self._device)
-        for network, log_probs in zip(self._networks, found, strict=True):
-            probabilities = log_probs.exp_()
-            if network.columns is not None:
-                columns = on_device(network.columns, self._device)
-                probabilities = probabilities.index_select(1, columns)
-            total += probabilities
+        for log_probs in found:
+            total += log_probs.exp_()
         return total.div_(len(found)).log_()
 
     def log_probs(self, places: Ids, words: Ids) -> Floats:
@@ -231,9 +209,7 @@ class SearchWalk:
         ):
             # Where one is not finite, no word may have been found.
             network.probabilities.check(normalizers.cpu().numpy(), math.inf)
-            log_probs = network.probabilities.log_probs(
-                rows, normalizers, places, network.own_ids(words)
-            )
+            log_probs = network.probabilities.log_probs(rows, normalizers, places, words)
             found.append(network.probabilities.check(log_probs.cpu().numpy()))
         return found[0] if len(found) == 1 else log_mean_exp(found)
 
@@ -244,10 +220,9 @@ class SearchWalk:
         :param words: the last word of each node.
         :param roots: the index of each node's source.
         """
+        step = TreeStep.of(parents, words, roots, self._device)
         self._states, self._rows = self._split(
-            network.decoder.advance(
-                state, TreeStep.of(parents, network.own_ids(words), roots, self._device)
-            )
+            network.decoder.advance(state, step)
             for network, state in zip(self._networks, self._states, strict=True)
         )
         self.num_nodes = len(parents)
@@ -268,10 +243,6 @@ class SearchWalk:
         behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
         places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
         return places
-
-
-def _words(vocabulary: Vocabulary) -> Iterator[str]:
-    return (vocabulary.word(number) for number in range(len(vocabulary)))
 
 
 # Work on an engine

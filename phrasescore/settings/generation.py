@@ -16,7 +16,7 @@ class Generating(Settings, heading="Search"):
     ensemble: Sequence[StrPath] = option(
         (),
         "Add a network to the ensemble, which averages the networks' probabilities at each word. "
-        "All networks should have the same shortlist.",
+        "All networks have the same shortlist.",
         metavar="MODEL",
         heading="Networks and features",
     )

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moses_integration.decoder.moses import DecoderCommand
-from moses_integration.text_settings import to_toml
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.evaluation.systems_table import TABLE, read_systems_table
 from phrasescore.features.columns import Column
 from phrasescore.io.output import open_output
 from phrasescore.io.text import is_stream, open_input
 from phrasescore.records import ConfidenceCurve
-from phrasescore.settings.toml_file import read_toml
+from phrasescore.settings.toml_file import to_toml
 from phrasescore.systems.text import TextProcessing
 
 if TYPE_CHECKING:
     from phrasescore.systems.system import System
 
 SYSTEM, INI, WEIGHTS = "system.toml", "moses.ini", "weights"
-_TABLE = "table.toml"  # the record of an experiment
 
 
 def find_system_file(path: str) -> str:
@@ -54,13 +53,13 @@ def _find_row(path: str) -> str | None:
     """Return the system that an experiment recorded for its folder, or for that of a row."""
     folder = os.path.realpath(path)
     for base in (folder, os.path.dirname(folder)):
-        if not os.path.exists(table := os.path.join(base, _TABLE)):
+        if not os.path.exists(table := os.path.join(base, TABLE)):
             continue
-        values = read_toml(table)
-        rows = {row["name"]: os.path.join(base, row.get("system", "")) for row in values["row"]}
-        for name, system in rows.items():
+        found = read_systems_table(table)
+        for row in found.rows:
+            system = os.path.join(base, row.system)
             is_own = base != folder and folder in (system, os.path.dirname(system))
-            if is_own or (base == folder and name == values.get("best")):
+            if row.system and (is_own or (base == folder and row is found.chosen)):
                 return os.path.join(system, SYSTEM)
     return None
 
@@ -109,21 +108,16 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
             yield from (f"{key} = [", *(f"    {row}," for row in rows), "]")
     yield f"nbest_size = {system.nbest_size}"
     if system.limits:
-        yield f"limits = {_inline(dict(system.limits))}"
+        yield f"limits = {to_toml(dict(system.limits))}"
     if isinstance(system.decoder, DecoderCommand):
-        yield f"decoder = {_inline({'command': system.decoder.command})}"
+        yield f"decoder = {to_toml({'command': system.decoder.command})}"
     elif system.decoder is not None:
-        yield f"decoder = {_inline({'moses': named(system.decoder.folder)})}"
+        yield f"decoder = {to_toml({'moses': named(system.decoder.folder)})}"
     if system.confidence != ConfidenceCurve():
-        yield f"confidence = {_inline(asdict(system.confidence))}"
+        yield f"confidence = {to_toml(asdict(system.confidence))}"
     # moses.ini records its own rules.
     if system.moses_ini is None or system.text != TextProcessing.of(system.read_ini()):
         yield from ("", "[text]")
         for key, value in asdict(system.text).items():
             if value:
                 yield f"{key} = {to_toml(named(value) if isinstance(value, Path) else value)}"
-
-
-def _inline(values: dict[str, object]) -> str:
-    pairs = (f"{key} = {to_toml(value)}" for key, value in values.items())
-    return f"{{ {', '.join(pairs)} }}"

@@ -194,7 +194,7 @@ class Ranking:
         models = () if self._scoring is None else self._scoring.request.checkpoints_of(None)
         for network in models if task.sentence.words else ():
             if network.config.network.aligns_words and not network.reverse:
-                from phrasescore.report.sentences import attention_weights
+                from phrasescore.models.attention import attention_weights
 
                 texts = (each.words.split(" ") if each.words else [] for each in explained)
                 return tuple(

@@ -7,28 +7,21 @@ the first step of a process, so a resumed run would add in another order.)
 """
 
 import contextlib
-import logging
 import os
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import timedelta
 
 import torch
 import torch.distributed
 from torch import nn
-from torch.distributed.elastic.multiprocessing import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
-from torch.distributed.launcher.api import LaunchConfig, elastic_launch
 
-from phrasescore.devices import choose_device, usable_threads
+from phrasescore.devices import choose_device
 from phrasescore.errors import PhrasescoreError
 
 # Maximum time to wait while the first rank reads the input.
 _PREPARATION = timedelta(days=30)
 # Maximum time between two sums of gradients: the first rank may save to a slow disk.
 _PATIENCE = timedelta(minutes=10)
-
-_logger = logging.getLogger(__name__)
 
 
 class RankLostError(PhrasescoreError):
@@ -95,41 +88,6 @@ def device_of_rank(name: str) -> torch.device:
     if device.type == "cuda" and ":" not in name and "LOCAL_RANK" in os.environ:
         return choose_device(f"cuda:{os.environ['LOCAL_RANK']}")
     return device
-
-
-def start_ranks(count: int, command: Sequence[str]) -> int:
-    """Start a command once per rank on this machine with torchrun's launcher; return the exit code.
-
-    If a rank fails, the others get SIGTERM. The death of the first rank by a signal is logged here,
-    because no other rank reports it.
-    """
-    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, usable_threads(None) // count)))
-    for module in ("agent.server.api", "multiprocessing.api"):  # each has its own level
-        logging.getLogger(f"torch.distributed.elastic.{module}").setLevel(logging.CRITICAL)
-    launch = elastic_launch(
-        LaunchConfig(
-            min_nodes=1,
-            max_nodes=1,
-            nproc_per_node=count,
-            run_id=secrets.token_hex(8),
-            rdzv_backend="c10d",
-            rdzv_endpoint="localhost:0",
-            max_restarts=0,
-        ),
-        command[0],
-    )
-    try:
-        launch(*command[1:])
-    except ChildFailedError as error:
-        rank, failure = error.get_first_failure()
-        if failure.exitcode >= 0:
-            return failure.exitcode
-        if rank == 0:
-            _logger.error("the first process got signal %d", -failure.exitcode)
-        return 128 - failure.exitcode
-    except SignalException as error:
-        return 128 + error.sigval
-    return 0
 
 
 @contextlib.contextmanager

@@ -22,7 +22,7 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
-from phrasescore.systems.text_checks import UnknownWordCheck, warn_of_shortlists
+from phrasescore.systems.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)
 
@@ -139,7 +139,6 @@ def load_generator(
     check_kinds(checkpoints)
     if checkpoints[0].reverse:
         _logger.info("trained with --reverse: reads the target side, and writes the source side")
-    warn_of_shortlists(checkpoints)
     return GeneratorLoader(tuple(checkpoints), device, compute.precision), checkpoints
 
 

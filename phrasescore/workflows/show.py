@@ -29,7 +29,7 @@ from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecor
 from tuning.settings import METRICS as TUNING_METRICS
 
 if TYPE_CHECKING:
-    from phrasescore.report.model_summary import ModelReport
+    from phrasescore.models.summary import ModelReport
 
 # A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
@@ -89,7 +89,7 @@ def show(path: StrPath | None = None) -> "ModelReport | Overview":
     if not _MODEL_FILES.intersection(names):
         expected = "expected a system.toml, or the folder of a model, of build or of an experiment"
         raise PhrasescoreError(f"{path}: {expected}")
-    from phrasescore.report.model_summary import model_report  # imports torch
+    from phrasescore.models.summary import model_report  # imports torch
 
     return model_report(path)
 

@@ -21,7 +21,7 @@ from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
-from phrasescore.report.verdict import judge_model
+from phrasescore.training.verdict import judge_model
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings

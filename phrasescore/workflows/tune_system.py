@@ -139,7 +139,8 @@ def _check_files(
     system: System, read: Sequence[str | None], folder: Path, files: Sequence[str], work: Path
 ) -> None:
     """Check that no input is overwritten, and that all outputs can be written."""
-    read = [*read, system.path, *system.files()]
+    files_of = system.files()
+    read = [*read, system.path, *files_of, *(f"{name}.gz" for name in files_of)]  # as Moses does
     own = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)] if folder.is_dir() else []
     check_files(read, [*files, *own])
     check_folder(work, [*filter(None, read), *files, *own])

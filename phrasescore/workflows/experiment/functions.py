@@ -17,7 +17,7 @@ from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
-from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import TomlTable
 from phrasescore.settings.training import UnfinishedRun

@@ -15,13 +15,13 @@ from phrasescore.evaluation.comparison import (
 )
 from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
+from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.io.output import open_output
-from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.report.make_report import make_report
 from phrasescore.settings.evaluation import SectionName
 from phrasescore.workflows.experiment.config import Experiment, TextSet
 from phrasescore.workflows.experiment.functions import Run
 from phrasescore.workflows.experiment.steps import TABLE_FILES, FileNames
-from phrasescore.workflows.report import make_report
 
 REPORT = "report"  # the folder of the page
 _QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning")

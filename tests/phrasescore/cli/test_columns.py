@@ -68,7 +68,7 @@ def added(result: Result) -> list[dict[str, float]]:
 def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
     options = ["--feature", "target_length", "--lm", "lm", "--reverse-lexicon", "lex.e2f"]
     more = ["--lexicon", "lex.f2e", "--lm", "lm", "--feature", "length_ratio"]
-    marks = ["--feature", "punctuation_mismatch", "--feature", "number_mismatch"]
+    marks = ["--feature", "number_mismatch"]
     result = rescore(*options, *more, *marks)
     first, second, third, empty = added(result)
     assert list(first) == [
@@ -78,7 +78,6 @@ def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
         "Lexicon0",
         "KenLM1",
         "LengthRatio0",
-        "PunctuationMismatch0",
         "NumberMismatch0",
     ]
     # By hand: log10 sums; means over NULL and the given words, with floors; counts.
@@ -91,7 +90,7 @@ def test_columns_without_a_network_come_in_the_order_of_the_options() -> None:
     assert second["Lexicon0"] == pytest.approx(math.log(0.75 / 3) + 2 * math.log(1e-7), rel=1e-6)
     assert [line["TargetLength0"] for line in (first, second, empty)] == [2, 3, 0]
     assert second["LengthRatio0"] == pytest.approx(math.log(4 / 3), rel=1e-6)
-    assert (second["PunctuationMismatch0"], second["NumberMismatch0"]) == (1, 1)
+    assert second["NumberMismatch0"] == 1
     assert third == first
     assert "KenLM1: 3 scored by a 2-gram model" in result.stderr
     assert "TargetLength0: 5 target words" in result.stderr
@@ -103,22 +102,18 @@ def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> 
     assert list(line) == ["KenLM0", "EncoderDecoder0", "Lexicon0", "ReverseEncoderDecoder0"]
 
 
-def test_unknown_words_are_those_of_all_models_or_of_one_and_of_either_side() -> None:
-    sides = ("unknown_words", "source_unknown_words")
+def test_unknown_words_are_those_of_all_models_or_of_one() -> None:
     given = make_models()
-    folders = (None, *given[1::2])
-    columns = [NamedFeature(side, model=folder) for side in sides for folder in folders]
+    columns = [NamedFeature("unknown_words", model=folder) for folder in (None, *given[1::2])]
     options = [word for column in columns for word in column.options()]
     first, second, _, empty = added(rescore(*given, *options))
     del first["EncoderDecoder0"], first["ReverseEncoderDecoder0"]
-    assert list(first) == [
-        f"{name}{number}" for name in ("UnknownWords", "SourceUnknownWords") for number in range(3)
-    ]
+    assert list(first) == ["UnknownWords0", "UnknownWords1", "UnknownWords2"]
     # "la maison" from "the house": any model, the first, the second.
-    assert list(first.values()) == [2, 1, 1, 1, 0, 1]
+    assert list(first.values()) == [2, 1, 1]
     # "maison ! 7" from "the house", and nothing from "of".
-    assert list(second.values())[2:] == [3, 3, 2, 1, 0, 1]
-    assert list(empty.values())[2:] == [0, 0, 0, 1, 1, 1]
+    assert list(second.values())[2:] == [3, 3, 2]
+    assert list(empty.values())[2:] == [0, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -167,25 +162,25 @@ def test_a_wrong_file_is_one_line_and_leaves_no_file(
 # annotate
 
 
-def test_a_table_gets_columns_of_lexicons_and_mismatches_without_a_network() -> None:
-    marks = ["--feature", "number_mismatch", "--feature", "punctuation_mismatch"]
-    result = succeeded(annotate("--lexicon", "lex.f2e", *marks, "--reverse-lexicon", "lex.e2f"))
+def test_a_table_gets_columns_of_lexicons_and_numbers_without_a_network() -> None:
+    numbers = ["--feature", "number_mismatch"]
+    result = succeeded(annotate("--lexicon", "lex.f2e", *numbers, "--reverse-lexicon", "lex.e2f"))
     lines = [line.split(" ||| ")[2].split(" ") for line in result.stdout.split("\n")[:-1]]
     first, second = ([float(score) for score in line] for line in lines)
     # Probabilities and e to the counts, by hand.
-    expected = [0.5, 0.75 / 3 * 0.75 / 3, 1, 1, 0.5 / 3 * 1 / 3]
+    expected = [0.5, 0.75 / 3 * 0.75 / 3, 1, 0.5 / 3 * 1 / 3]
     assert first == pytest.approx(expected, rel=1e-5)
-    assert second == pytest.approx([0.25, 1e-14, math.e, math.e, 1e-14], rel=1e-5)
+    assert second == pytest.approx([0.25, 1e-14, math.e, 1e-14], rel=1e-5)
 
 
-def test_a_table_s_unknown_words_are_of_one_model_and_side() -> None:
+def test_a_table_s_unknown_words_are_of_one_model_or_of_all() -> None:
     given = make_models()
-    column = NamedFeature("source_unknown_words", model=given[1])
+    column = NamedFeature("unknown_words", model=given[1])
     options = [*column.options(), "--feature", "unknown_words"]
     result = succeeded(annotate(*given, *options))
     scores = [line.split(" ||| ")[2].split(" ")[-2:] for line in result.stdout.split("\n")[:-1]]
     counts = [[round(math.log(float(score))) for score in line] for line in scores]
-    assert counts == [[0, 2], [2, 2]]
+    assert counts == [[1, 2], [2, 2]]
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,7 @@ CASES = {
     "annotate": Case(
         "annotate table.gz --model rnn -o new.gz --moses-ini m.ini --moses-ini-out m.rnn.ini",
         "wrote new.gz, m.rnn.ini; next, find the weight of the new column:",
-        f"phrasescore tune --decoder embedded --config m.rnn.ini {_DEV} --moses-ini-out "
-        "m.rnn.tuned.ini -o weights",
+        f"phrasescore tune m.rnn.ini {_DEV} -o tuned",
     ),
     "annotate without a moses.ini": Case("annotate t --model rnn -o 'my new'", "wrote 'my new'"),
     "a column": Case(
@@ -46,46 +45,28 @@ CASES = {
     ),
     "a network in the search": Case(
         "train cslm train.fr -o 'the cslm'",
-        "wrote 'the cslm'; next, use the network in the search, and find its weight:",
-        f"phrasescore tune --decoder embedded --config MOSES_INI {_DEV} --decoder-flags "
-        + shlex.quote("--feature cslm --model 'the cslm'")
-        + " --moses-ini-out moses.tuned.ini -o weights",
+        "wrote 'the cslm'; next, add search = [{ model = \"the cslm\" }] to a system.toml, and "
+        "find the network's weight:",
+        f"phrasescore tune SYSTEM {_DEV} -o tuned",
         {"is_of_table": False, "is_bad": False},
     ),
     "rescore": Case(
         "rescore dev.nbest.gz --source dev.en --model rnnsearch -o dev.rescored.gz",
         "wrote dev.rescored.gz; next, find weights if the lists are of the development text, or "
         "use weights:",
-        "phrasescore tune dev.rescored.gz --references REFERENCES --moses-ini MOSES_INI -o "
+        "phrasescore tune --lists dev.rescored.gz --references REFERENCES --weights MOSES_INI -o "
         "weights\n"
         "phrasescore rerank dev.rescored.gz --weights weights -o translations",
     ),
     "tune on lists": Case(
-        "tune dev.nbest --references dev.fr --weights start -o found",
+        "tune --lists dev.nbest --references dev.fr --weights start -o found",
         "wrote found; next, translate by lists of the test text that have the same features:",
         "phrasescore rerank TEST_NBEST --weights found -o test.out",
-        {"names": ["LM0"], "rescore_options": ()},
     ),
-    "tune with a search": Case(
-        "tune --decoder embedded --config m.ini --source s --references r -o found "
-        "--decoder-flags '--stack 30'",
-        "wrote found; next, translate with these weights:",
-        "phrasescore decode TEST --config m.ini --weights found --stack 30 -o test.out",
-        {"rescore_options": ()},
-    ),
-    "tune with Moses and lists": Case(
-        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest-size 50",
-        "wrote found; next, translate with these weights:",
-        "moses -f mert-work/moses.ini -i TEST -n-best-list test.nbest 50 distinct\n"
-        "phrasescore rescore test.nbest --source TEST --model rnnsearch -o test.rescored\n"
-        "phrasescore rerank test.rescored --weights found -o test.reranked",
-        {"rescore_options": ["--model", "rnnsearch"]},
-    ),
-    "tune with an unknown decoder": Case(
-        "tune --decoder 'search {nbest}' --source s --references r --weights w -o found",
-        "wrote found",
-        "",
-        {"rescore_options": ()},
+    "tune a system": Case(
+        "tune m.ini --source s --references r --tokenized -o 'my system'",
+        "wrote 'my system'; next, translate with the tuned system:",
+        "phrasescore translate 'my system' TEXT --tokenized -o TRANSLATIONS",
     ),
     "rerank": Case(
         "rerank test.rescored --weights w -o test.out",
@@ -113,8 +94,7 @@ CASES = {
         "export joint -o joint.nplm --moses-ini m.ini --moses-ini-out m.joint.ini",
         "wrote joint.nplm, m.joint.ini; next, find the network's weight with a Moses that has "
         "NPLM:",
-        f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} --moses-ini-out "
-        "m.joint.tuned.ini -o weights",
+        f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} -o tuned",
     ),
     "generate": Case(
         "generate model test.en -o test.out",

@@ -13,7 +13,7 @@ import torch
 from safetensors.torch import load_file
 
 from phrasescore.training.ranks import RankLostError, Ranks, joined_ranks
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import run, succeeded
 
 # 64 pairs to learn from in batches of 9: the last one has a pair, and two ranks of three none.
 TINY = (
@@ -34,9 +34,13 @@ def written_table(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def command(table: Path, model: Path, processes: int, *more: str) -> list[str]:
-    program = [sys.executable, "-m", "phrasescore", "train", "encoder-decoder", str(table)]
-    return [*program, "-o", str(model), *TINY, f"--processes={processes}", *more]
+def command(table: Path, model: Path, *more: str) -> list[str]:
+    return ["train", "encoder-decoder", str(table), "-o", str(model), *TINY, *more]
+
+
+def launched(processes: int, *words: str) -> list[str]:
+    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    return [*launcher, f"--nproc-per-node={processes}", *words]
 
 
 def train(
@@ -44,7 +48,7 @@ def train(
 ) -> "subprocess.CompletedProcess[str]":
     environment = os.environ | {"OMP_NUM_THREADS": "1"}
     return subprocess.run(
-        command(table, model, processes, *more),
+        launched(processes, "-m", "phrasescore", *command(table, model, *more)),
         capture_output=True,
         text=True,
         timeout=240,
@@ -68,7 +72,7 @@ def test_a_run_alone_is_the_only_rank() -> None:
 @pytest.mark.timeout(600)
 def test_ranks_learn_what_one_process_learns(table: Path, tmp_path: Path) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    alone = succeeded(run(*command(table, one, 1)[3:]))
+    alone = succeeded(run(*command(table, one)))
     shared = train(table, two, 2)
     assert shared.returncode == 0, shared.stderr
     # The sums of floats differ in their order alone.
@@ -101,11 +105,9 @@ main()
 """
     script = tmp_path / "deadly.py"
     script.write_text(program)
-    launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    words = command(table, killed, 1, *more)[3:]
     begin = time.monotonic()
     run = subprocess.run(
-        [*launcher, "--nproc-per-node=3", str(script), *words],
+        launched(3, str(script), *command(table, killed, *more)),
         capture_output=True,
         text=True,
         timeout=240,
@@ -121,27 +123,6 @@ main()
     assert resumed.returncode == 0, resumed.stderr
     weights = [path / "model.safetensors" for path in (whole, killed)]
     assert weights[0].read_bytes() == weights[1].read_bytes()
-
-
-def test_processes_are_refused_under_torchrun_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    started: list[int] = []
-
-    def start(count: int, _command: object) -> int:
-        started.append(count)
-        return 0
-
-    monkeypatch.setattr("phrasescore.training.ranks.start_ranks", start)
-    words = ["train", "cslm", "text", "-o", str(tmp_path / "model"), "--processes=2"]
-    monkeypatch.setenv("WORLD_SIZE", "1")  # as job systems do
-    monkeypatch.delenv("TORCHELASTIC_RUN_ID", raising=False)
-    assert run(*words).exit_code == 0
-    assert started == [2]
-    monkeypatch.setenv("WORLD_SIZE", "3")
-    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")
-    check_refusal(run(*words), "torchrun has started 3 processes, so --processes has no effect", 2)
-    assert started == [2]
 
 
 def test_a_machine_that_vanishes_is_not_waited_for_half_an_hour(

@@ -15,7 +15,7 @@ from phrasescore.progress import Progress
 from tests.log import warnings
 from tests.random_tables import make_model
 
-PUNCTUATION = NamedFeature("punctuation_mismatch")
+NUMBERS = NamedFeature("number_mismatch")
 
 
 def test_it_returns_counts_and_sentences_and_hands_on_progress(
@@ -24,7 +24,7 @@ def test_it_returns_counts_and_sentences_and_hands_on_progress(
     model = make_model(tmp_path / "model")
     seen: list[Progress] = []
     done = phrasescore.annotate(
-        tiny_table, [str(model.path), PUNCTUATION], tmp_path / "out", progress=seen.append
+        tiny_table, [str(model.path), NUMBERS], tmp_path / "out", progress=seen.append
     )
     assert done.lines == 4
     assert done.columns[0].startswith("4 pairs scored in ")
@@ -48,7 +48,7 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
         caplog.clear()
         out = tmp_path / "out"
         phrasescore.annotate(
-            tiny_table, [PUNCTUATION], out, moses_ini=ini, moses_ini_out=tmp_path / new
+            tiny_table, [NUMBERS], out, moses_ini=ini, moses_ini_out=tmp_path / new
         )
         return warnings(caplog)
 
@@ -68,11 +68,11 @@ def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
         ([], {}, "nothing to add"),
         ([LanguageModel("lm.arpa")], {}, "a language model can only be used with rescore"),
         (
-            [PUNCTUATION],
+            [NUMBERS],
             {"moses_ini": "x"},
             "--moses-ini and --moses-ini-out must be given together",
         ),
-        ([PUNCTUATION], {"resume": True}, "--resume needs --output FILE"),
+        ([NUMBERS], {"resume": True}, "--resume needs --output FILE"),
     ],
 )
 def test_arguments_that_do_not_go_together_are_refused(

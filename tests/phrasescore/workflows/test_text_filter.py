@@ -25,7 +25,7 @@ from tests.random_tables import make_model, make_table
 CHUNK = 100
 LINES = 9 * CHUNK + 7
 TEXT = "la maison ! la rue x\nrare l' hôpital la maison\n"
-COLUMNS = [NamedFeature("punctuation_mismatch")]
+COLUMNS = [NamedFeature("number_mismatch")]
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +37,8 @@ def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    make_table(tmp_path / "table", LINES)
+    table = make_table(tmp_path / "table", LINES)
+    table.write_text(table.read_text("utf-8").replace("home", "7"), "utf-8")  # numbers to count
     (tmp_path / "text").write_text(TEXT, encoding="utf-8")
     return tmp_path
 

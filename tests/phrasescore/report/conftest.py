@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.phrasescore.workflows.report.report_folder import Folder, save_models
+from tests.phrasescore.report.report_folder import Folder, save_models
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""``phrasescore tune`` on lists, as a user meets it: what it finds and writes."""
+"""``phrasescore tune --lists``, as a user meets it: what it finds and writes."""
 
 import json
 import re
@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
-from tests.command_line import check_refusal, run, succeeded, tuned_scores
-from tests.phrasescore.workflows.tune.tune_folder import (
-    INI,
-    NBEST,
-    REFERENCES,
-    WEIGHTS,
-    TuneFolder,
-)
+from tests.command_line import run, succeeded, tuned_scores
+from tests.phrasescore.cli.tune.tune_folder import NBEST, REFERENCES, WEIGHTS, TuneFolder
 from tuning.settings import METHODS
 
 
@@ -77,41 +71,14 @@ def test_several_lists_are_pooled(folder: TuneFolder) -> None:
     assert tuned_scores(result).endswith("-> 100.00")
 
 
-def test_moses_ini_gets_the_weights_of_its_features_and_keeps_the_others(
-    folder: TuneFolder,
-) -> None:
-    result = succeeded(
-        folder.run("--moses-ini", "moses.ini", "--moses-ini-out", "tuned.ini", "-o", "out")
-    )
-    weights = load_weights("out").lists
-    text = (folder.path / "tuned.ini").read_text()
-    head, _, lines = text.partition("[weight]\n")
-    assert head == INI.partition("[weight]\n")[0]
-    assert lines.startswith("UnknownWordPenalty0= 1\nLM0= ")
-    assert load_weights("tuned.ini").lists["LM0"] == pytest.approx(weights["LM0"])
-    assert re.search(r"\n  EncoderDecoder0 .*\(new\)\n", result.stderr)
-    assert "moses.ini has no features for these weights: EncoderDecoder0" in result.stderr
-
-
-def test_weights_that_are_there_are_put_into_a_moses_ini_by_one_command(folder: TuneFolder) -> None:
-    both = (
-        "[search]\nLM0= 0.75\nTM0= 0.25\nTM0= -0.5\n[lists]\nLM0= 9\nTM0= 9 9\nEncoderDecoder0= 9\n"
-    )
-    (folder.path / "both").write_text(both)
-    arguments = ["--weights", "both", "--moses-ini", "moses.ini", "--moses-ini-out", "merged.ini"]
-    result = folder.call(*arguments)
-    assert (result.exit_code, result.stdout) == (0, "")
-    weights = "[weight]\nUnknownWordPenalty0= 1\nLM0= 0.75\nTM0= 0.25 -0.5\n"
-    expected = INI.partition("[weight]\n")[0] + weights
-    assert (folder.path / "merged.ini").read_text() == expected
-    same = folder.call(*arguments[:-1], "moses.ini")
-    assert (same.exit_code, (folder.path / "moses.ini").read_text()) == (1, INI)
-    # Who has forgotten the lists is told so.
-    check_refusal(
-        folder.call(*arguments, "--source", "reference", "-o", "out"),
-        "without them, only --weights, --moses-ini and --moses-ini-out have",
-        2,
-    )
+def test_start_weights_may_be_those_of_a_moses_ini_or_a_system(folder: TuneFolder) -> None:
+    (folder.path / "system.toml").write_text('moses_ini = "moses.ini"\n')
+    for start in ("moses.ini", "."):
+        result = succeeded(folder.run("--weights", start, "-o", "out"))
+        assert tuned_scores(result) == "BLEU 66.87 -> 100.00"
+        missing = "features without a weight in"
+        assert f"{missing} {start} start at 0: EncoderDecoder0" in result.stderr
+        assert re.search(r"\n  EncoderDecoder0 .*\(new\)\n", result.stderr)
 
 
 def test_weights_of_no_feature_are_named_and_left_out(folder: TuneFolder) -> None:
@@ -142,8 +109,8 @@ def test_every_method_maximises_accuracies(
 
 
 def test_the_report_says_of_each_feature_what_it_has_and_gives(folder: TuneFolder) -> None:
-    assert folder.run("-o", "out", "--report", "report", "--format", "json").exit_code == 0
-    report = json.loads((folder.path / "report").read_text())
+    assert folder.run("-o", "out", "--report", "report.json").exit_code == 0
+    report = json.loads((folder.path / "report.json").read_text())
     assert (report["method"], report["metric"], report["seed"]) == ("mert", "BLEU", 1)
     assert (report["sentences"], report["hypotheses"]) == (3, 6)
     assert report["start"] == pytest.approx(66.874, abs=1e-3)
@@ -172,12 +139,12 @@ def test_references_may_be_numbered_as_for_mert_moses(folder: TuneFolder) -> Non
 
 
 def test_few_sentences_are_warned_of(folder: TuneFolder, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 20)
+    monkeypatch.setattr("phrasescore.systems.tuning.FEW_SENTENCES", 20)
     assert (
         "warning: 3 sentences are few to tune 4 weights on: with fewer than 20 per weight, part of "
         "the gain is overfitting; use 80 or more, "
     ) in folder.run("-o", "out").stderr
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 0.75)  # 3 of 4
+    monkeypatch.setattr("phrasescore.systems.tuning.FEW_SENTENCES", 0.75)  # 3 of 4
     assert "warning" not in folder.run("-o", "out").stderr
 
 

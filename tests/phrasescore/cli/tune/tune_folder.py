@@ -1,4 +1,4 @@
-"""A small list with references and weights, which tests of ``phrasescore tune`` tune on."""
+"""A small list with references and weights, on which ``phrasescore tune --lists`` tunes."""
 
 from pathlib import Path
 
@@ -51,8 +51,8 @@ class TuneFolder:
         return run(*(["-q", *arguments] if quiet else arguments))
 
     def run(self, *options: str, nbest: tuple[str, ...] = ("nbest",)) -> Result:
-        usual = [*nbest, "--references", "reference"]
-        if not any(option in ("--moses-ini", "--weights") for option in options):
+        usual = ["--lists", *nbest, "--references", "reference"]
+        if "--weights" not in options:
             usual += ["--weights", "weights"]
         return self.call(*usual, *options)
 

@@ -2,7 +2,6 @@
 
 import logging
 import os
-import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -14,22 +13,35 @@ from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.systems_table import TABLE, join_names
-from phrasescore.io.output import optional_path
 from phrasescore.progress import ProgressCallback
+from phrasescore.report import differences, maps, phrases, results, sentences, training
 from phrasescore.report.blocks import Fact, Figure, Report, Section
+from phrasescore.report.inputs import LONG, ReportInputs, SectionPlan, read_inputs
 from phrasescore.report.page import check_folder, write_report
-from phrasescore.report.phrases import LONG
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import SECTIONS, SectionName
 from phrasescore.settings.kinds import kind_names
 from phrasescore.version import __version__
-from phrasescore.workflows.report.inputs import NamedModel, ReportInputs, read_inputs
-from phrasescore.workflows.report.sections import SECTION_PLANS, missing_inputs, read_results
 
 _logger = logging.getLogger(__name__)
 
 _EXTRA = ("matplotlib", "sklearn")  # the packages for maps
-_DATE = "SOURCE_DATE_EPOCH"  # https://reproducible-builds.org/specs/source-date-epoch
+
+# In the order of the page.
+PLANS: dict[SectionName, SectionPlan] = {
+    "results": results.results,
+    "differences": differences.differences,
+    "groups": results.groups,
+    "tuning": results.tuning,
+    "preferences": phrases.preferences,
+    "scores": phrases.scores,
+    "words": maps.words,
+    "phrases": maps.phrases,
+    "sentences": maps.sentences,
+    "alignments": sentences.alignments,
+    "parses": sentences.parses,
+    "training": training.training,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +80,7 @@ def make_report(
     """Make a page with all sections that the inputs allow, and its data as JSON.
 
     A section is left out if one of its inputs is missing; the page names the missing command-line
-    option. Equal inputs give equal bytes except for the date, which the environment
-    variable ``SOURCE_DATE_EPOCH`` can set, in seconds since 1970.
+    option. Equal inputs give equal bytes except for the date.
 
     :param folder: folder for the report; an older report or an empty folder is replaced.
     :param table: the phrase table on which models were trained.
@@ -90,76 +101,54 @@ def make_report(
     if experiment is not None and (references or translations):
         problem = "with --references and --translation: an experiment has its own"
         raise ArgumentError(f"--experiment cannot be combined {problem}")
-    if any(SECTION_PLANS[key].is_map for key in only):
+    if any(PLANS[key].is_map for key in only):
         check_extra("report", "report", _EXTRA)
-    reference_paths = find_references(references)
+    found = find_references(references)
     choose_device(compute.device)  # reject a missing device before the long computation
-    paths = [table, source, *reference_paths, *(path for _, path in translations), *models]
+    paths = [table, source, *found, *(path for _, path in translations), *models]
     tables = [] if experiment is None else [os.path.join(experiment, TABLE)]
     check_folder(os.fspath(folder), [os.fspath(path) for path in [*paths, *tables] if path])
-    date = _find_date()
-    content = read_inputs(
-        table=optional_path(table),
-        models=[os.fspath(path) for path in models],
-        source=optional_path(source),
-        references=reference_paths,
-        translations=[(name, os.fspath(path)) for name, path in translations],
-        experiment=optional_path(experiment),
-        only=only,
-        compute=compute,
-        progress=progress,
+    inputs = read_inputs(
+        table, models, source, found, translations, experiment, only, compute, progress
     )
-    report, left_out = _make_sections(content)
-    report = replace(report, command=command, origin=f"phrasescore {__version__}, {date}")
-    page = write_report(report, Path(folder))
+    report, left_out = _make_sections(inputs)
+    origin = f"phrasescore {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
+    page = write_report(replace(report, command=command, origin=origin), Path(folder))
     names = tuple(section.key for section in report.sections)
     num_blocks = sum(len(section.blocks) for section in report.sections)
     return ReportSummary(str(page), page.stat().st_size, names, num_blocks, tuple(left_out))
 
 
-def _find_date() -> str:
-    """Return the date for the page."""
-    seconds = os.environ.get(_DATE) or str(int(time.time()))
-    try:
-        date = datetime.fromtimestamp(int(seconds), UTC)
-    except (ValueError, OverflowError, OSError) as error:
-        raise ArgumentError(f"{_DATE}: expected seconds since 1970, got {seconds!r}") from error
-    return f"{date:%Y-%m-%d %H:%M} UTC"
-
-
 def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
     """Return a report with all possible sections, and the reasons why others were left out."""
-    _check_kinds(inputs)
-    wanted = inputs.only or SECTIONS
-    missing = {key: missing_inputs(SECTION_PLANS[key], inputs) for key in SECTIONS if key in wanted}
-    for key in missing if inputs.only else ():
+    if inputs.table is not None and not inputs.of_kind("scores_phrases"):
+        raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
+    wanted = [key for key in SECTIONS if key in (inputs.only or SECTIONS)]
+    missing = {key: PLANS[key].missing(inputs) for key in wanted}
+    for key in wanted if inputs.only else ():
         _refuse_missing(key, missing[key], inputs)
     sections: list[Section] = []
     left_out: list[tuple[str, str]] = []
-    facts: list[Fact] = []
-    for key, names in missing.items():
-        notes: Sequence[str] = []
-        if names:
-            reasons: Sequence[str] = [f"needs {join_names(names)}"]
-        elif SECTION_PLANS[key].is_map and not _is_installed(*_EXTRA):
+    for key in wanted:
+        if missing[key]:
+            reasons: Sequence[str] = [f"needs {join_names(missing[key])}"]
+        elif PLANS[key].is_map and not _is_installed(*_EXTRA):
             reasons = [_cure("this section")]
         else:
             if inputs.models:
                 _logger.info("report: %s", key)  # models make it slow
-            section, reasons, notes = SECTION_PLANS[key].make(inputs)
+            section, reasons = PLANS[key].make(inputs)
             if section is not None and not _is_installed("matplotlib"):
                 section, reasons = _without_figures(section, reasons)
             if section is not None and section.blocks:
                 sections.append(section)
-            for problem in (*reasons, *notes):
-                _logger.warning("%s: %s", key, problem)
+            for reason in reasons:
+                _logger.warning("%s: %s", key, reason)
         left_out += [(key, reason) for reason in reasons]
-        facts += [Fact(f"left out: {key}", reason) for reason in reasons]
-        facts += [Fact(f"note: {key}", note) for note in notes]
     if not sections:
-        problems = "; ".join(f"{fact.name.partition(': ')[2]}: {fact.text}" for fact in facts)
+        problems = "; ".join(f"{key}: {reason}" for key, reason in left_out)
         raise PhrasescoreError(f"nothing to report ({problems})")
-    facts = [*_facts(inputs), *facts]
+    facts = [*_facts(inputs), *(Fact(f"left out: {key}", reason) for key, reason in left_out)]
     title, lead = _opening(inputs)
     return Report(title, tuple(facts), tuple(sections), lead), left_out
 
@@ -181,35 +170,17 @@ def _without_figures(section: Section, reasons: Sequence[str]) -> tuple[Section,
 
 def _opening(inputs: ReportInputs) -> tuple[str, str]:
     """Return the title of the page, and the result in a sentence."""
-    if results := read_results(inputs):
+    if (results := inputs.results) is not None:
         texts = join_names(results.tests)
         title = f"Translation of {texts}" if texts else "Translation"
         return title, results.headline()
-    models = [model.name for model in inputs.models]
-    title = f"Report on {join_names(models)}" if models else "phrasescore report"
-    return title, " ".join(f"{_describe(model)}." for model in inputs.models)
-
-
-def _describe(model: NamedModel) -> str:
-    """Return a model's kind and its perplexity on held-out data."""
-    name, checkpoint = model
-    record = checkpoint.record
-    text = f"{name} is a network of the kind {checkpoint.config.kind}"
-    best = next((each for each in record.curve if each.update == record.best_update), None)
-    if best is None or best.validation_perplexity is None:
-        return text
-    return f"{text} with a perplexity of {best.validation_perplexity:.2f} on held-out data"
-
-
-def _check_kinds(inputs: ReportInputs) -> None:
-    """Reject a phrase table without a model that scores phrases."""
-    if inputs.table is not None and not inputs.of_kind("scores_phrases"):
-        raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
+    models = join_names([model.name for model in inputs.models])
+    return f"Report on {models}" if models else "phrasescore report", ""
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
     """Reject a requested section if one of its inputs is missing."""
-    kind = SECTION_PLANS[key].kind
+    kind = PLANS[key].kind
     if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
         raise _wrong_kind(key, kind, inputs)
     if names:
@@ -228,13 +199,6 @@ def _facts(inputs: ReportInputs) -> Iterator[Fact]:
         choice = inputs.table_choice
         long = f"{choice.num_long:,} source phrases of {LONG} words or more"
         yield Fact("phrase table", f"{inputs.table}: {choice.num_pairs:,} pairs; {long}")
-    for name, model in inputs.models:
-        if not model.config.network.reads_source:
-            side = "target"
-        else:
-            side = "source given target" if model.reverse else "target given source"
-        text = f"{name}: {model.config.kind}, {side}, {model.num_parameters:,} weights"
-        yield Fact("model", text)
     if inputs.source is not None:
         yield Fact("source", f"{inputs.source.path}: {len(inputs.source.texts):,} sentences")
     for references in inputs.references:
@@ -242,4 +206,4 @@ def _facts(inputs: ReportInputs) -> Iterator[Fact]:
     for system in inputs.systems:
         yield Fact("translations", f"{system.name}: {system.text.path}")
     if inputs.experiment is not None:
-        yield Fact("experiment", inputs.folder)
+        yield Fact("experiment", inputs.experiment)

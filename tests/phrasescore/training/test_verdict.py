@@ -3,7 +3,7 @@
 import pytest
 
 from phrasescore.models.checkpoint import REVERSE, CurvePoint, FineTuning, TrainingRecord
-from phrasescore.report.verdict import Verdict, judge
+from phrasescore.training.verdict import Verdict, judge
 
 
 def _record(*perplexities: float, best: int | None = None, **fields: object) -> TrainingRecord:

@@ -9,17 +9,17 @@ import pytest
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
+from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.records import ReliabilityRow
+from phrasescore.report import results
 from phrasescore.report.blocks import Intervals, Table
-from phrasescore.report.systems import (
-    compared_table,
-    groups_section,
+from phrasescore.report.results import (
+    group_intervals,
     reliability_figure,
-    results_section,
     weights_table,
 )
-from phrasescore.report.tuning import TuneReport
 from tests.phrasescore.evaluation.test_systems_table import score
+from tests.phrasescore.report.report_blocks import section_of
 
 REFERENCE = ["a b c d e", "f g h i", "k l m n o p"]
 # The other system loses the second sentence.
@@ -41,13 +41,13 @@ def compare(*names: str) -> Comparison:
     return Comparison(systems, [sentences(REFERENCE)])
 
 
-def results(*scores: SystemScore) -> SystemsTable:
+def news(*scores: SystemScore) -> SystemsTable:
     rows = (TableRow(f"row {at}", scores={"news": each}) for at, each in enumerate(scores))
     return SystemsTable("bleu", texts=(TableText("news"),), rows=tuple(rows))
 
 
-def table_and_figure(results: SystemsTable) -> tuple[Table, Intervals | None]:
-    table, *figures = results_section(results).blocks
+def table_and_figure(found: SystemsTable) -> tuple[Table, Intervals | None]:
+    table, *figures = section_of(results.results, experiment_table=found).blocks
     assert isinstance(table, Table)
     if not figures:
         return table, None
@@ -58,7 +58,7 @@ def table_and_figure(results: SystemsTable) -> tuple[Table, Intervals | None]:
 
 def test_systems_have_their_difference_from_the_first() -> None:
     comparison = compare("first", "other")
-    table, figure = table_and_figure(compared_table(comparison, "text"))
+    table, figure = table_and_figure(comparison.to_table("text"))
     assert table.columns == ("system", "BLEU", "difference", "p", "95% interval", "length ratio")
     first, other = table.rows
     low = 100 * math.exp(1 - 15 / 11) * (10 / 11) ** 0.25
@@ -75,7 +75,7 @@ def test_systems_have_their_difference_from_the_first() -> None:
 
 
 def test_a_single_system_is_not_compared() -> None:
-    table, figure = table_and_figure(compared_table(compare("first"), "text"))
+    table, figure = table_and_figure(compare("first").to_table("text"))
     assert (table.columns, figure) == (("system", "BLEU", "length ratio"), None)
 
 
@@ -107,7 +107,7 @@ def test_the_text_of_tuning_comes_last_and_is_not_tested() -> None:
         ("news", (1, None)),
         ("talks", (1, None)),
     ]
-    notes = results_section(found).notes
+    notes = section_of(results.results, experiment_table=found).notes
     assert (notes[0], len(notes)) == ("one.", 3)
 
 
@@ -121,18 +121,20 @@ def test_no_p_value_is_of_the_text_of_tuning_even_if_it_is_the_only_one() -> Non
     table, figure = table_and_figure(found)
     assert table.columns == ("system", "BLEU", "length ratio")
     assert (table.strong, figure) == ((), None)
-    assert not any("p:" in note for note in results_section(found).notes)
+    assert not any(
+        "p:" in note for note in section_of(results.results, experiment_table=found).notes
+    )
 
 
 def test_only_significant_gains_are_bold() -> None:
     rows = [score(51, 1, 0.049), score(52, 2, 0.05), score(48, -2, 0), score(50, 0, 0)]
-    table, _ = table_and_figure(results(score(50), *rows))
+    table, _ = table_and_figure(news(score(50), *rows))
     assert table.strong == ((1, 1),)
 
 
 def test_replicas_have_a_deviation() -> None:
     replicas = SystemScore((50.0, 52.0), 1.0)
-    table, _ = table_and_figure(results(replicas))
+    table, _ = table_and_figure(news(replicas))
     assert table.columns[:3] == ("system", "BLEU", "±")
     assert table.rows[0][1:3] == pytest.approx((51.0, 2**0.5))
 
@@ -140,9 +142,7 @@ def test_replicas_have_a_deviation() -> None:
 def test_groups_have_their_intervals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("phrasescore.evaluation.comparison.WIDTH", 5)
     comparison = compare("first", "other")
-    section = groups_section(comparison, [comparison.by_length("reference")])
-    (figure,) = section.blocks
-    assert isinstance(figure, Intervals)
+    figure = group_intervals(comparison, comparison.by_length("reference"), "groups-1")
     assert figure.rows == ("1-5", "6-10")
     assert [each.name for each in figure.series] == ["first", "other"]
     assert [each.values[1] for each in figure.series] == pytest.approx([100, 100])
@@ -157,9 +157,7 @@ def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) 
     texts = [*["a b c"] * 10, "a b c d e f g"]
     systems = [ComparedSystem(name, [sentences(texts)]) for name in ("first", "other")]
     comparison = Comparison(systems, [sentences(texts)])
-    section = groups_section(comparison, [comparison.by_length("reference")])
-    (figure,) = section.blocks
-    assert isinstance(figure, Intervals)
+    figure = group_intervals(comparison, comparison.by_length("reference"), "groups-1")
     assert figure.rows == ("1-5",)
     assert [len(each.values) for each in figure.series] == [1, 1]
     assert figure.caption.endswith("1-5: 10, 6-10: 1. Groups of fewer than 10 are not drawn.")

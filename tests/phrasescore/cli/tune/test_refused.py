@@ -1,15 +1,14 @@
-"""``phrasescore tune`` on lists where something is wrong, or the user stops it."""
+"""``phrasescore tune`` where something is wrong, or the user stops it on lists."""
 
-import os
 import signal
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.tune import optimiser as optimiser_module
 
 from moses_integration.moses_ini import load_weights
+from phrasescore.systems import tuning as tuning_module
 from tests.command_line import check_refusal, succeeded
-from tests.phrasescore.workflows.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
+from tests.phrasescore.cli.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
 
 
 @pytest.fixture
@@ -40,9 +39,9 @@ def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None
     assert folder.refusal() == "weights: expected weights that are not all zero"
 
 
-@pytest.mark.parametrize("option", ["-o", "--report", "--moses-ini-out"])
+@pytest.mark.parametrize("option", ["-o", "--report"])
 def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
-    options = {"-o": "out", "--moses-ini": "moses.ini", option: "nowhere/file"}
+    options = {"-o": "out", option: "nowhere/file"}
     check_refusal(
         folder.run(*(text for pair in options.items() for text in pair)),
         "Error: nowhere/file: cannot write: there is no folder",
@@ -73,7 +72,7 @@ def test_ctrl_c_writes_the_best_weights_so_far(
 
         return interrupted
 
-    monkeypatch.setattr(optimiser_module, "load_method", load)
+    monkeypatch.setattr(tuning_module, "load_method", load)
     result = folder.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("-> 100.00\nphrasescore: interrupted\n")
@@ -87,37 +86,37 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.with_contributions", interrupted)
+    monkeypatch.setattr("phrasescore.workflows.tune_lists.with_contributions", interrupted)
     result = folder.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert load_weights("out").lists["EncoderDecoder0"][0] > 0
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
 
 
+LISTS = "--lists nbest --references reference --weights weights"
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("", "give either NBEST or --decoder"),
-        ("nbest --decoder x", "give either NBEST or --decoder"),
-        ("nbest --method pro", "--method pro is gone: use --method xbleu or mira"),
+        ("", "expected one SYSTEM, or --lists, or --decoder"),
+        ("moses.ini nbest", "expected one SYSTEM, or --lists, or --decoder"),
+        ("--lists nbest --decoder x", "--decoder cannot be used with --lists"),
+        ("--lists nbest --method pro", "--method pro is gone: use --method xbleu or mira"),
         ("--features f --scores s", "--features is gone: give the n-best lists and --references"),
-        ("nbest", "--references is required"),
-        ("nbest --references reference", "give the weights with which the lists were made"),
-        (
-            "nbest --references reference --weights weights --resume",
-            "--resume can only be used with --decode",
-        ),
-        ("nbest --nbest-size 5 --working-dir x", "--working-dir, --nbest-size can only be"),
-        ("nbest --refs reference", "--refs is gone: it is --references"),
-        ("nbest --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'bl"),
-        ("nbest --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
-        ("--decoder moses --references reference", "--decoder requires --source"),
-        ("--decoder moses --references - --source reference", "cannot be streams with --decoder, "),
-        ("- --references - --weights weights", "two files cannot share stdin or std"),
-        (
-            "nbest --references reference --weights weights --report -",
-            "two files cannot share stdin",
-        ),
+        ("--lists nbest", "--references is required"),
+        ("--lists nbest --references reference", "--weights, the weights with which the lists"),
+        (f"{LISTS} --resume", "--resume cannot be used with --lists"),
+        (f"{LISTS} --nbest-size 5 --working-dir x", "--nbest-size, --working-dir cannot be used"),
+        (f"{LISTS} --refs reference", "--refs is gone: it is --references"),
+        (f"{LISTS} --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'b"),
+        (f"{LISTS} --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
+        ("--decoder moses --references reference", "--source is required"),
+        ("moses.ini --references r --source s", "-o, the folder for the tuned system is required"),
+        ("moses.ini --allow-missing", "--allow-missing requires --lists"),
+        ("--decoder embedded", "--decoder embedded is gone: give the moses.ini as SYSTEM"),
+        ("--lists - --references - --weights weights", "two files cannot share stdin or std"),
+        (f"{LISTS} --report -", "two files cannot share stdin"),
     ],
 )
 def test_options_that_do_not_go_together_are_a_wrong_command_line(
@@ -126,21 +125,10 @@ def test_options_that_do_not_go_together_are_a_wrong_command_line(
     check_refusal(folder.call(*options.split()), problem, 2)
 
 
-def test_what_is_read_twice_may_be_no_pipe(folder: TuneFolder) -> None:
-    # As a shell's <(...) is.
-    os.mkfifo(folder.path / "pipe")
-    for option in ("--source", "--references", "--moses-ini"):
-        usual = {"--source": "reference", "--references": "reference", "--weights": "weights"}
-        options = [text for pair in {**usual, option: "pipe"}.items() for text in pair]
-        check_refusal(
-            folder.call("--decoder", "moses", *options), "cannot be streams with --decoder", 2
-        )
-
-
-@pytest.mark.parametrize("option", ["-o", "--report", "--moses-ini-out"])
+@pytest.mark.parametrize("option", ["-o", "--report"])
 def test_a_name_that_is_none_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
     before = sorted(folder.path.iterdir())
-    options = {"-o": "out", "--moses-ini": "moses.ini", option: ""}
+    options = {"-o": "out", option: ""}
     result = folder.run(*(text for pair in options.items() for text in pair))
     assert result.exit_code == 1
     assert result.stderr == "Error: expected the name of a file to write, found ''\n"

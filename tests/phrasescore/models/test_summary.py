@@ -1,4 +1,4 @@
-"""Promises of phrasescore.report.model_summary."""
+"""Promises of phrasescore.models.summary."""
 
 import dataclasses
 import json
@@ -19,7 +19,7 @@ from phrasescore.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from phrasescore.report.model_summary import curve_lines, model_report
+from phrasescore.models.summary import curve_lines, model_report
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from phrasescore.models.checkpoint import save_checkpoint
-from phrasescore.workflows.report import ReportSummary, make_report
+from phrasescore.report.make_report import ReportSummary, make_report
 from tests.doubles import RandomCslm, RandomModel
 from tests.random_networks import RandomNetwork
 

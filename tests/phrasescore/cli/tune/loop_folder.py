@@ -1,4 +1,4 @@
-"""A folder where ``phrasescore tune --decoder`` runs with a decoder of our own."""
+"""A folder where ``phrasescore tune`` runs with a decoder of our own."""
 
 import json
 import random
@@ -47,6 +47,13 @@ class Folder:
 
     def run(self, *options: str, decoder: str = "") -> Result:
         return run(*(self.arguments(*options, decoder=decoder)))
+
+    def write_system(self, *lists: str) -> str:
+        """Write a system with features of lists, such as 'lexicon = "lex"'; return its name."""
+        rows = ", ".join(f"{{ {column} }}" for column in lists)
+        text = f'moses_ini = "moses.ini"\nlists = [{rows}]\n'
+        (self.path / "system.toml").write_text(text)
+        return "system.toml"
 
     def state(self) -> dict:
         return json.loads((self.path / "work" / "tune.json").read_text())

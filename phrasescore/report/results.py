@@ -1,6 +1,6 @@
-"""The results of systems: a sentence, a table, the differences from the first one, and weights."""
+"""The results of systems: their table and differences, groups of sentences, and weights."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from itertools import compress
 
 import numpy as np
@@ -8,16 +8,11 @@ import numpy as np
 from phrasescore.arguments import METRIC_TITLES
 from phrasescore.evaluation.comparison import P_VALUES, SEED, Breakdown, Comparison
 from phrasescore.evaluation.significance import SAMPLES
-from phrasescore.evaluation.systems_table import (
-    SystemScore,
-    SystemsTable,
-    TableRow,
-    TableText,
-    join_names,
-)
-from phrasescore.report.blocks import Cell, Estimates, Intervals, Points, Section, Table
+from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, join_names
+from phrasescore.evaluation.tune_report import TuneReport
+from phrasescore.report.blocks import Block, Cell, Estimates, Intervals, Points, Section, Table
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 from phrasescore.report.page import MINUS
-from phrasescore.report.tuning import TuneReport
 
 _BLEU = "BLEU, from 0 to 100, as in multi-bleu.perl: on the words in the files, without smoothing."
 _INTERVALS = (
@@ -32,21 +27,15 @@ Each group of sentences is scored as a separate corpus. The whiskers are 95% int
 samples of a group's sentences. Both are unreliable for a few sentences."""
 
 
-def results_section(table: SystemsTable) -> Section:
+@needs("--translation and --references, or --experiment")
+def results(inputs: ReportInputs) -> MadeSection:
     """Return the table of systems and their differences from the first one."""
+    table = inputs.results
+    assert table is not None
     differences = _differences(table)
     figures = () if differences is None else (differences,)
     notes = tuple(_table_notes(table))
-    return Section("results", "Results", "", (_systems_table(table), *figures), notes)
-
-
-def compared_table(comparison: Comparison, text: str) -> SystemsTable:
-    """Return the table of systems on one text."""
-    rows = tuple(
-        TableRow(system.name, scores={text: score})
-        for system, score in zip(comparison.systems, comparison.scores, strict=True)
-    )
-    return SystemsTable("bleu", texts=(TableText(text),), rows=rows)
+    return MadeSection(Section("results", "Results", "", (_systems_table(table), *figures), notes))
 
 
 def _systems_table(table: SystemsTable) -> Table:
@@ -95,7 +84,7 @@ def _caption(table: SystemsTable, *, has_bold: bool) -> Iterator[str]:
     for row in table.rows:
         if row.features:
             yield f"{row.name}: {row.features}."
-    if command := table.use():
+    if command := table.command():
         yield f"To use {table.choice()}, in the experiment's folder: {command}"
     for row in table.rows:
         for remark in row.remarks:
@@ -160,16 +149,19 @@ def _differences(table: SystemsTable) -> Intervals | None:
     )
 
 
-def groups_section(comparison: Comparison, breakdowns: Sequence[Breakdown]) -> Section:
+@needs("--translation", "--references")
+def groups(inputs: ReportInputs) -> MadeSection:
     """Return one figure per breakdown, with bootstrap intervals."""
+    comparison = inputs.comparison
     blocks = tuple(
-        _group_intervals(comparison, breakdown, f"groups-{number}")
-        for number, breakdown in enumerate(breakdowns, start=1)
+        group_intervals(comparison, comparison.by_length(side), f"groups-{number}")
+        for number, side in enumerate(comparison.sides, start=1)
     )
-    return Section("groups", "Groups of sentences", _GROUPS_LEAD, blocks)
+    return MadeSection(Section("groups", "Groups of sentences", _GROUPS_LEAD, blocks))
 
 
-def _group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> Intervals:
+def group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> Intervals:
+    """Return the BLEU scores for the groups of a breakdown, with bootstrap intervals."""
     groups = comparison.score_groups(breakdown).groups
     sizes = ", ".join(f"{group.label}: {group.sentences:,}" for group in groups)
     is_shown = [group.sentences >= _LEAST_SENTENCES for group in groups]
@@ -190,6 +182,18 @@ def _group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) ->
     if not all(is_shown):
         caption += f" Groups of fewer than {_LEAST_SENTENCES} are not drawn."
     return Intervals(name, title, "BLEU", labels, series, caption=caption)
+
+
+@needs("--experiment")
+def tuning(inputs: ReportInputs) -> MadeSection:
+    """Return the weights of an experiment's rows, and the reliability of their confidence."""
+    reports = inputs.tune_reports()
+    if not reports:
+        return MadeSection(None, ["the experiment has no tuned system yet"])
+    blocks: list[Block] = [weights_table(reports)]
+    if calibrated := {name: each for name, each in reports.items() if each.reliability}:
+        blocks.append(reliability_figure(calibrated))
+    return MadeSection(Section("tuning", "Weights", "", tuple(blocks)))
 
 
 def weights_table(reports: Mapping[str, TuneReport]) -> Table:

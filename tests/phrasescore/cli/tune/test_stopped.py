@@ -1,27 +1,30 @@
-"""``phrasescore tune --decoder`` when something fails or Ctrl-C stops it: nothing is lost."""
+"""``phrasescore tune`` in rounds, when something fails or Ctrl-C stops it: nothing is lost."""
 
 import errno
-import gzip
 import json
 import os
 import re
+import shutil
 import signal
 import sys
 import time
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.tune import optimiser as optimiser_module
-from phrasescore.workflows.tune import rounds as round_files
-from phrasescore.workflows.tune.rounds import Rounds, write_rounds
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.features.model import Network
+from moses_integration.nbest import NbestList
 from phrasescore.records import Weights
+from phrasescore.systems import rounds as rounds_module
+from phrasescore.systems import tuning as tuning_module
+from phrasescore.systems.round_files import write_rounds
+from phrasescore.systems.text import SystemSentence
+from phrasescore.systems.translator import Translator
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomCslm
 from tests.forked import Forked, run_command
-from tests.phrasescore.workflows.tune.loop_folder import DECODER, INI, Folder, rounds
+from tests.phrasescore.cli.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
 from tuning.methods import load_method
 
@@ -35,7 +38,10 @@ from tuning.methods import load_method
             "the decoder wrote no n-best list to work/run2.nbest.part (log: work/run2.lo",
             marks=pytest.mark.slow,
         ),
-        ("fewer", "expected lists of 30 sentences, found 29 (--allow-missing uses"),
+        (
+            "fewer",
+            "work/run2.nbest: there is no n-best list of sentence 30 (log: work/run2.log): d",
+        ),
         pytest.param(
             "cut",
             "work/run2.nbest.part: the last line is truncated; is the disk full?",
@@ -47,11 +53,11 @@ def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
     folder: Folder, mood: str, problem: str
 ) -> None:
     whole = folder.run("--working-dir", "whole")
-    expected = (folder.path / "out").read_bytes()
-    (folder.path / "out").unlink()
+    expected = (folder.path / "out/weights").read_bytes()
+    shutil.rmtree(folder.path / "out")
     assert folder.run("--iterations", "1").exit_code == 0
     assert folder.run("--resume", "--iterations", "1").exit_code == 0
-    (folder.path / "out").unlink()
+    shutil.rmtree(folder.path / "out")
     folder.set_mood(mood)
     failed = folder.run("--resume")
     assert failed.exit_code == 1
@@ -62,7 +68,7 @@ def test_a_decoder_that_fails_is_quoted_and_the_loop_goes_on_later(
     folder.set_mood("")
     resumed = succeeded(folder.run("--resume"))
     assert "round 1: reusing work/run1.nbest" in resumed.stderr
-    assert (folder.path / "out").read_bytes() == expected
+    assert (folder.path / "out/weights").read_bytes() == expected
     assert rounds(resumed) == rounds(whole)
 
 
@@ -71,8 +77,8 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
     folder: Folder, monkeypatch: pytest.MonkeyPatch, full_in: int
 ) -> None:
     whole = folder.run("--working-dir", "whole")
-    expected = (folder.path / "out").read_bytes()
-    (folder.path / "out").unlink()
+    expected = (folder.path / "out/weights").read_bytes()
+    shutil.rmtree(folder.path / "out")
     state = folder.path / "work" / "tune.json"
     before = []
 
@@ -86,7 +92,7 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
         write_rounds(work, about, result)
 
     with monkeypatch.context() as patch:
-        patch.setattr(round_files, "write_rounds", write)
+        patch.setattr(rounds_module, "write_rounds", write)
         failed = folder.run()
     assert failed.exit_code == 1
     (line,) = [line for line in failed.stderr.splitlines() if not line.startswith("phrasescore: ")]
@@ -98,7 +104,7 @@ def test_a_full_disk_leaves_the_state_of_the_round_before_and_the_loop_goes_on_l
     resumed = succeeded(folder.run("--resume"))
     assert "round 1: decoding" not in resumed.stderr
     assert rounds(resumed) == rounds(whole)
-    assert (folder.path / "out").read_bytes() == expected
+    assert (folder.path / "out/weights").read_bytes() == expected
 
 
 def test_a_first_round_that_was_decoded_is_not_decoded_again(folder: Folder) -> None:
@@ -135,16 +141,18 @@ def test_a_run_that_is_stopped_after_trials_has_the_same_start(
 ) -> None:
     (folder.path / "moses.ini").write_text(NEW)
     whole = folder.run("--working-dir", "whole")
-    decode = Rounds._decode
+    translate = Translator.lists
 
-    def stop(self: Rounds, source: str, weights: Weights, nbest: str) -> None:
-        is_trial = "trial" in nbest
+    def stop(
+        self: Translator, sentences: Sequence[SystemSentence], weights: Weights, prefix: str
+    ) -> Iterator[NbestList]:
+        is_trial = prefix.endswith("trial")
         if "Good0" in weights and weights["Good0"][0] > 0 and is_trial == (stopped == "trial"):
             raise KeyboardInterrupt
-        decode(self, source, weights, nbest)
+        return translate(self, sentences, weights, prefix)
 
     with monkeypatch.context() as patch:
-        patch.setattr(Rounds, "_decode", stop)
+        patch.setattr(Translator, "lists", stop)
         assert folder.run().exit_code == 130
     resumed = succeeded(folder.run("--resume"))
     assert rounds(resumed) == rounds(whole)
@@ -183,33 +191,26 @@ def test_a_source_of_another_number_of_lines_is_not_decoded(folder: Folder, chan
     assert result.stderr.splitlines() == [expected]
 
 
-def test_a_packed_source_is_not_given_to_the_decoder(folder: Folder) -> None:
-    (folder.path / "source").write_bytes(gzip.compress(b"one two\n" * 30))
-    check_refusal(folder.run(), "source: the decoder cannot read compressed text: decompress it")
-
-
 def test_links_and_pipes_in_the_place_of_files_of_a_round_are_replaced(folder: Folder) -> None:
     assert folder.run("--iterations", "2").exit_code == 0
-    expected = (folder.path / "out").read_bytes()
+    expected = (folder.path / "out/weights").read_bytes()
     work, other = folder.path / "work", folder.path / "other"
     other.write_text("somebody's")
-    for path in (*work.glob("run2.*"), work / "moses.ini"):
+    for path in work.glob("run2.*"):
         path.unlink()
     for name in ("run2.out", "run2.nbest.part"):
         (work / name).symlink_to(other)
-    for name in ("run2.log", "moses.ini"):
-        os.mkfifo(work / name)
+    os.mkfifo(work / "run2.log")
     succeeded(folder.run("--iterations", "2", "--resume"))
-    assert (folder.path / "out").read_bytes() == expected
+    assert (folder.path / "out/weights").read_bytes() == expected
     assert other.read_text() == "somebody's"
-    assert "[weight]" in (work / "moses.ini").read_text()
 
 
 def test_a_state_of_another_kind_is_refused(folder: Folder) -> None:
     assert folder.run("--iterations", "1").exit_code == 0
     begun = (folder.path / "work" / "tune.json").read_text()
-    state = '"settings": {}, "rounds": [], "next": null'
-    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace("settings", "setings")):
+    state = '"run": {}, "rounds": [], "next": null'
+    for text in ("", "[]", f'{{"format": 9, {state}}}', "{}", begun.replace('"run"', '"runs"')):
         (folder.path / "work" / "tune.json").write_text(text)
         check_refusal(
             folder.run("--resume"), "work/tune.json: expected the state of a run of this version"
@@ -235,7 +236,7 @@ def decoding(folder: Folder) -> tuple[Forked, int, str]:
     deadline = time.monotonic() + 120
     mark = folder.path / "decoding"
     while not (mark.exists() and mark.read_text()) and time.monotonic() < deadline:
-        assert process.poll() is None
+        assert process.poll() is None, process.communicate()
         time.sleep(0.05)
     return process, int(mark.read_text()), command
 
@@ -258,7 +259,7 @@ def test_a_signal_while_decoding_ends_the_decoder_and_keeps_the_best(
     _, errors = process.communicate()
     assert process.returncode == code, errors
     assert errors.decode().splitlines()[-1] == f"phrasescore: {said}"
-    assert load_weights(str(folder.path / "out")).lists["Good0"] == (0.1,)
+    assert load_weights(str(folder.path / "out/weights")).lists["Good0"] == (0.1,)
     wait_for_end(decoder)
     check_refusal(
         folder.run("--resume", decoder=command.replace("slow.py", str(DECODER))),
@@ -271,7 +272,7 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
     folder: Folder, monkeypatch: pytest.MonkeyPatch, number: int, code: int, said: str
 ) -> None:
     whole = folder.run("--working-dir", "whole")
-    expected = (folder.path / "out").read_bytes()
+    expected = (folder.path / "out/weights").read_bytes()
     with monkeypatch.context() as patch:
 
         def load(name: str):  # type: ignore[no-untyped-def]
@@ -283,15 +284,15 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
 
             return interrupted
 
-        patch.setattr(optimiser_module, "load_method", load)
+        patch.setattr(tuning_module, "load_method", load)
         stopped = folder.run()
     assert stopped.exit_code == code
     assert stopped.stderr.endswith(f"-> {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
-    assert load_weights("out").lists == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
+    assert load_weights("out/weights").lists == {"Good0": (0.1,), "Bad0": (0.5, -0.5)}
     resumed = folder.run("--resume")
     assert "round 1: reusing work/run1.nbest" in resumed.stderr
     assert rounds(resumed) == rounds(whole)
-    assert (folder.path / "out").read_bytes() == expected
+    assert (folder.path / "out/weights").read_bytes() == expected
 
 
 def wait_for_end(number: int) -> None:
@@ -306,7 +307,7 @@ def wait_for_end(number: int) -> None:
 # What is in a folder, or in another file, that the loop would write to
 
 
-@pytest.mark.parametrize("name", ["run1.out", "run12.nbest", "moses.ini", "scores.cache"])
+@pytest.mark.parametrize("name", ["run1.out", "run12.nbest.gz", "scores.cache"])
 def test_a_folder_of_another_program_is_left_alone(folder: Folder, name: str) -> None:
     # mert-work is mert-moses.pl's own, too.
     work = folder.path / "work"
@@ -321,45 +322,34 @@ def test_a_folder_of_another_program_is_left_alone(folder: Folder, name: str) ->
     assert (work / "run1.notes.txt").read_text() == "precious"
 
 
-@pytest.mark.parametrize("work", [".", ""])
-def test_the_folder_with_the_model_is_no_working_folder(folder: Folder, work: str) -> None:
-    before = {path: path.read_bytes() for path in folder.path.iterdir()}
-    result = folder.run("--working-dir", work)
-    assert result.exit_code == (1 if work else 2)
-    expected = (
-        "the run needs this name in ." if work else "--working-dir: expected the name of a folder"
-    )
-    assert expected in result.stderr
-    after = {path: path.read_bytes() for path in folder.path.iterdir()}
-    assert after == before
-
-
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        (["-o", "moses.ini"], "moses.ini: would overwrite another file"),
-        (["--moses-ini-out", "moses.ini"], "moses.ini: would overwrite another file"),
+        (["-o", "."], "moses.ini: would overwrite another file"),
+        (["-o", ""], "-o: expected the name of a folder, found ''"),
+        (["--working-dir", ""], "--working-dir: expected the name of a folder, found ''"),
         (["--report", "source"], "source: would overwrite another file"),
-        (["-o", "lm", "--rescore-lm", "lm"], "lm: would overwrite another file"),
-        (["-o", "lex", "--rescore-lexicon", "lex"], "lex: would overwrite another file"),
-        (["-o", "good.gz"], "good.gz: would overwrite another file"),
-        (["-o", "work/tune.json"], "work/tune.json: the run needs this name in work"),
+        (["lists.toml", "--report", "lex"], "lex: would overwrite another file"),
+        (["--report", "good.gz"], "good.gz: would overwrite another file"),
+        (["--report", "work/tune.json"], "work/tune.json: the run needs this name in work"),
         (["--weights", "work/run3.weights"], "work/run3.weights: the run needs this name in work"),
     ],
 )
 def test_no_file_of_the_decoder_or_the_loop_is_overwritten(
     folder: Folder, options: list[str], problem: str
 ) -> None:
-    # All of these are known by the decoder's command and its moses.ini alone.
+    # Files of the decoder are known by its command and its moses.ini alone.
     ini = (folder.path / "moses.ini").read_text().replace("Good\n", "Good path=good\n", 1)
     (folder.path / "moses.ini").write_text(ini)
     (folder.path / "work").mkdir()
     (folder.path / "work" / "run3.weights").write_text("Good0= 0.25\n")
     (folder.path / "work" / "tune.json").write_text("{}")
-    for name in ("lm", "lex", "good.gz"):
+    for name in ("lex", "good.gz"):
         (folder.path / name).write_text("precious")
+    (folder.path / folder.write_system('lexicon = "lex"')).rename(folder.path / "lists.toml")
     before = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
-    check_refusal(folder.run(*options), problem)
+    code = 2 if "" in options else 1
+    check_refusal(folder.run(*options), problem, code)
     after = {path: path.read_bytes() for path in folder.path.rglob("*") if path.is_file()}
     assert after == before
 
@@ -370,33 +360,23 @@ def test_a_run_with_another_moses_ini_is_not_gone_on_with(folder: Folder) -> Non
     check_refusal(folder.run("--resume"), "work was started with another value for moses.ini (")
 
 
-def test_a_run_with_other_content_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
+def test_a_run_with_another_model_is_not_gone_on_with(folder: Folder) -> None:
     lexicon = folder.path / "lex"
     lexicon.write_text("one w1 0.5\ntwo w2 0.5\n")
-    options = ["--rescore-lexicon", "lex", "--iterations", "1"]
-    succeeded(folder.run(*options))
-    lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
-    check_refusal(
-        folder.run(*options, "--resume"),
-        "work was started with another value for content of the models (",
-    )
-
-
-def test_a_run_with_other_scores_of_a_model_is_not_gone_on_with(folder: Folder) -> None:
     RandomCslm(["w1", "w2"], self_normalization=0.5, path=folder.path / "cslm")
-    succeeded(folder.run("--rescore", "cslm", "--iterations", "1"))
-    other = Network("cslm", unnormalized=True).options("rescore-")
-    check_refusal(
-        folder.run(*other, "--iterations", "1", "--resume"),
-        "work was started with another value for models (",
-    )
+    options = ["system.toml", "--iterations", "1"]
+    folder.write_system('lexicon = "lex"', 'model = "cslm"')
+    succeeded(folder.run(*options))
+    resumed = "work was started with another value for "
+    lexicon.write_text("one w1 0.25\ntwo w2 0.5\n")
+    check_refusal(folder.run(*options, "--resume"), f"{resumed}content of the models (")
+    folder.write_system('lexicon = "lex"', 'model = "cslm", unnormalized = true')
+    check_refusal(folder.run(*options, "--resume"), resumed)
 
 
-def test_a_last_line_that_moses_would_leave_out_is_said_before_decoding(folder: Folder) -> None:
-    source = folder.path / "source"
-    source.write_text(source.read_text().removesuffix("\n"))
-    result = folder.run()
-    assert result.exit_code == 1
-    expected = "Error: source: expected a newline after the last line: Moses would omit it\n"
-    assert result.stderr == expected
-    assert not (folder.path / "work").exists()
+def test_a_run_of_0_3_is_refused(folder: Folder) -> None:
+    assert folder.run("--iterations", "1").exit_code == 0
+    state = folder.path / "work" / "tune.json"
+    state.write_text(state.read_text().replace('"run": {', '"settings": {'))
+    problem = "work/tune.json: expected the state of a run of this version"
+    check_refusal(folder.run("--resume"), problem)

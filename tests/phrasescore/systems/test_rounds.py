@@ -1,8 +1,7 @@
 """The messages about rounds."""
 
-from phrasescore.workflows.tune.outcome import describe_round
-
 from phrasescore.records import WeightPair
+from phrasescore.systems.rounds import describe_round
 from tuning.loop import LoopResult, Round
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import DataError
-from phrasescore.report.tuning import read_tune_report
+from phrasescore.evaluation.tune_report import read_tune_report
 
 
 @pytest.mark.parametrize(

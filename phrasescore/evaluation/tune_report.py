@@ -140,5 +140,5 @@ def read_tune_report(path: StrPath) -> TuneReport:
     except OSError as error:
         raise DataError(os.fspath(path), None, f"cannot open: {error.strerror}") from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        problem = f"expected JSON written by tune --report with --format json: {error}"
+        problem = f"expected JSON written by tune --report FILE.json: {error}"
         raise DataError(os.fspath(path), None, problem) from error

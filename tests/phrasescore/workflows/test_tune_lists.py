@@ -1,4 +1,4 @@
-"""Promises of workflows.tune.lists, called as a function."""
+"""Promises of workflows.tune_lists, called as a function."""
 
 from pathlib import Path
 
@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 import phrasescore
-from moses_integration.moses_ini import load_weights
+from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning, Reranking, TuningFiles
+from phrasescore.settings.tuning import ListTuning, Reranking
 from tests.log import warnings
-from tests.phrasescore.workflows.tune.tune_folder import TuneFolder
+from tests.phrasescore.cli.tune.conftest import _few_starts as _few_starts
+from tests.phrasescore.cli.tune.tune_folder import TuneFolder
 
 
 @pytest.fixture
@@ -66,35 +67,19 @@ def test_steps_are_counted() -> None:
     assert seen[-1].done > 0
 
 
-OF_FILES = ("report_format", "moses_ini_out")
-
-
 @pytest.mark.parametrize(
-    ("arguments", "problem"),
+    ("settings", "problem"),
     [
         ({"method": "simplex"}, "--method: expected one of mert, mira, xbleu, got 'simplex'"),
         ({"metrics": {"ter": 1.0}}, "--metric: expected bleu or chrf or word_accuracy or cer"),
-        (
-            {"metrics": {"bleu": float("nan")}},
-            "--metric: expected .* cer, and weights",
-        ),
-        ({"report_format": "xml"}, "--format: expected one of text, json, got 'xml'"),
+        ({"metrics": {"bleu": float("nan")}}, "--metric: expected .* cer, and weights"),
         ({"starts": -1}, "--starts: expected at least 0, got -1"),
-        ({"moses_ini_out": "ini"}, "--moses-ini-out requires the --moses-ini to change"),
     ],
 )
 @pytest.mark.usefixtures("folder")
-def test_wrong_arguments_are_refused(arguments: dict, problem: str) -> None:
-    files = {name: value for name, value in arguments.items() if name in OF_FILES}
-    settings = {name: value for name, value in arguments.items() if name not in OF_FILES}
+def test_wrong_settings_are_refused(settings: dict, problem: str) -> None:
     with pytest.raises(ArgumentError, match=problem):
-        phrasescore.tune(
-            ["nbest"],
-            ["reference"],
-            "weights",
-            settings=ListTuning(**settings),
-            files=TuningFiles(**files),
-        )
+        phrasescore.tune(["nbest"], ["reference"], "weights", settings=ListTuning(**settings))
 
 
 # BLEU of corpora in which a sentence has no translation is that of `rerank --allow-missing`.
@@ -147,18 +132,17 @@ def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
             lines.append(f"{sentence} ||| {text}  ||| LM0= {-len(text)} {features} ||| -1\n")
     Path("nbest").write_text("".join(lines), encoding="utf-8")
     Path("reference").write_text(10 * "a b c d e\n")
-    Path("moses.ini").write_text("[feature]\nWT name=WT0\nLM name=LM0\n[weight]\nLM0= 0.5\n")
+    start = {"LM0": 0.5}
+    settings = ListTuning(method="mira")
+    threads = Compute(threads=1)
     found = phrasescore.tune(
-        ["nbest"],
-        ["reference"],
-        None,
-        "out",
-        settings=ListTuning(method="mira"),
-        files=TuningFiles(moses_ini="moses.ini", moses_ini_out="out.ini"),
-        compute=Compute(threads=1),
+        ["nbest"], ["reference"], start, "out", settings=settings, compute=threads
     )
     assert found.weights.lists.keys() == {"LM0", *names}
     assert load_weights("out").lists == found.weights.lists
+    ini = MosesIni("out.ini", b"[feature]\nWT name=WT0\nLM name=LM0\n[weight]\nLM0= 0.5\n")
+    ini.set_weights(found.weights.search)
+    ini.write("out.ini")
     written = load_weights("out.ini").lists
     assert written.keys() == found.weights.lists.keys()
     for name, (weight,) in found.weights.lists.items():
