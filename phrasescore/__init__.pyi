@@ -1,5 +1,6 @@
 # The public names and their homes. `phrasescore/__init__.py` imports them on first use.
 
+from moses_integration.decoder.moses import ListRequest as ListRequest
 from moses_integration.nbest_values import Hypothesis as Hypothesis
 from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
@@ -57,7 +58,9 @@ from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
 from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
 from phrasescore.workflows.export import ExportSummary as ExportSummary
+from phrasescore.workflows.export import SystemExport as SystemExport
 from phrasescore.workflows.export import export as export
+from phrasescore.workflows.export import export_system as export_system
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel

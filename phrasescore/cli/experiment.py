@@ -62,8 +62,8 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
         best = {number for number, row in enumerate(table.rows, 1) if row.name == table.best}
         print_text(table.to_text(), bold=best)
         page = os.path.join(output, REPORT, "index.html")
-        system = table.chosen.system and os.path.join(output, table.chosen.system)
-        next_step.suggest(output=page, system=system, choice=table.choice())
+        folder = output if table.chosen.system else None
+        next_step.suggest(output=page, folder=folder, choice=table.choice())
 
 
 @options.verb(
@@ -93,8 +93,9 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
 def init(system: str, output: str, **given: Any) -> None:
     """Write CONFIG, the file of an experiment, for SYSTEM and parallel text.
 
-    Rows and networks are chosen by the amount of text and the time. All files are checked, and the
-    search is measured. The expected time of each step is printed.
+    SYSTEM is the folder of 'build', or a moses.ini. Rows and networks are chosen by the amount of
+    text and the time. All files are checked, and the search is measured. The expected time of each
+    step is printed.
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.init import init_experiment

@@ -4,14 +4,14 @@ The command has the file names of this run. Words in capitals stand for files th
 """
 
 import logging
-import os
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import click
+
+from phrasescore.settings.toml_file import to_toml
 
 _logger = logging.getLogger(__name__)
 
@@ -23,7 +23,6 @@ _WRITTEN = (
     *("word_scores", "segments", "explain", "differences", "plot", "nbest_file"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
-_INI = "MOSES_INI"
 # sacrebleu's tokenizers for target languages whose marks or words 13a does not separate.
 _TOKENIZERS = {
     **dict.fromkeys(("am", "ar", "as", "bn", "fa", "hi", "ne", "or", "pa", "ti", "ur"), "intl"),
@@ -52,14 +51,6 @@ def suggest(**facts: Any) -> None:
     _logger.info("%s", said)
 
 
-def _tagged(path: str, tag: str) -> str:
-    """Return a quoted name in the working folder: ``table.rnn.gz`` from ``table.gz``."""
-    name = Path("moses.ini" if path == _INI else path).name
-    tag = re.sub(r"[^\w.-]+", "-", tag)  # moses.ini can hold no path with blanks
-    ending = next((each for each in (".gz", ".ini") if name.endswith(each)), "")
-    return quote(f"{name.removesuffix(ending)}.{tag}{ending}")
-
-
 def _tune(system: str) -> str:
     return f"phrasescore tune {system} {_DEV} -o tuned"
 
@@ -68,28 +59,32 @@ def _after_train(given: Given) -> Step | None:
     if given["is_bad"]:
         return None  # to train longer, as the verdict says
     kind, model = given["kind"], given["output"]
-    if kind in _SEARCHED:
-        line = f'search = [{{ model = "{model}" }}]'
-        return f"add {line} to a system.toml, and find the network's weight", [_tune("SYSTEM")]
-    if not given["is_of_table"]:
-        command = f"rescore NBEST --source SOURCE --model {quote(model)} -o NBEST.rescored"
-        return "add the network's score to n-best lists", [f"phrasescore {command}"]
-    table = next((path for path in given["inputs"] if path != "-"), "TABLE")
-    beside, tag = str(Path(table).with_name("moses.ini")), Path(model).name
-    ini = f"{quote(beside) if os.path.isfile(beside) else _INI}"
-    new = f"-o {_tagged(table, tag)} --moses-ini {ini} --moses-ini-out {_tagged(_INI, tag)}"
-    return "add the network's score to the phrase table", [
-        f"phrasescore annotate {quote(table)} --model {quote(model)} {new}"
-    ]
+    if given["is_of_table"]:
+        command = f"phrasescore annotate {_system_of(given['inputs'])} --model {quote(model)}"
+        return "add the network's score to a system's phrase table", [f"{command} -o new-system"]
+    key = "search" if kind in _SEARCHED else "lists"
+    purpose = "add a line to a system.toml (paths start in its folder), and find the new weight"
+    return purpose, [f"{key} = [{{ model = {to_toml(model)} }}]", _tune("SYSTEM")]
+
+
+def _system_of(inputs: Sequence[str]) -> str:
+    """Return the quoted name of the system that has a phrase table, if it is beside it."""
+    folder = next((Path(path).parent for path in inputs if path != "-"), Path())
+    names = [folder] if (folder / "system.toml").is_file() else [folder / "moses.ini"]
+    return next((quote(str(name)) for name in names if name.exists()), "SYSTEM")
 
 
 def _after_new_column(given: Given) -> Step | None:
-    if (ini := given["moses_ini_out"]) is None:
+    is_system = Path(given["output"]).is_dir()
+    if (system := given["output"] if is_system else given["moses_ini_out"]) is None:
         return None
-    return "find the weight of the new column", [_tune(quote(ini))]
+    return "find the weight of the new column", [_tune(quote(system))]
 
 
 def _after_export(given: Given) -> Step | None:
+    if given["format"] == "moses":
+        command = f"moses -f {quote(given['output'])} < TEXT > TRANSLATIONS"
+        return "translate with Moses in any folder", [command]
     if (ini := given["moses_ini_out"]) is None:
         return None
     decoder = f"--decoder {quote(f'moses -f {quote(ini)}')}"
@@ -100,9 +95,9 @@ def _after_lists(given: Given) -> Step | None:
     """Return what to do with lists that have new features or hypotheses."""
     if (lists := given["output"]) == "-":
         return None
-    lists = quote(lists)
+    lists, start = quote(lists), "--weights START_WEIGHTS"
     return "find weights if the lists are of the development text, or use weights", [
-        f"phrasescore tune --lists {lists} --references REFERENCES --weights {_INI} -o weights",
+        f"phrasescore tune --lists {lists} --references REFERENCES {start} -o weights",
         f"phrasescore rerank {lists} --weights weights -o translations",
     ]
 
@@ -143,19 +138,11 @@ def _after_system(given: Given) -> Step | None:
     return "compare the translations with references", [cut + command]
 
 
-def _after_decode(given: Given) -> Step | None:
-    lists = given["nbest_file"] or "-"
-    if "-" in (lists, given["source"]):
-        return _after_translation(given)
-    options = f"--source {quote(given['source'])} --model MODEL -o {_tagged(lists, 'rescored')}"
-    return "add a network's score to the lists", [f"phrasescore rescore {quote(lists)} {options}"]
-
-
 def _after_build(given: Given) -> Step:
     texts = f"--train {quote(given['source'])} {quote(given['target'])} --dev DEV_SOURCE "
     texts += "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml"
-    ini = quote(f"{given['output']}/moses.ini")
-    return "choose networks for the system", [f"phrasescore init {ini} {texts}"]
+    system = quote(given["output"])
+    return "choose networks for the system", [f"phrasescore init {system} {texts}"]
 
 
 def _after_init(given: Given) -> Step:
@@ -166,16 +153,15 @@ def _after_init(given: Given) -> Step:
 
 
 def _after_experiment(given: Given) -> Step | None:
-    if not (system := given["system"]):
+    if (folder := given["folder"]) is None:
         return None
-    command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
-    return f"translate with {given['choice']}", [command]
+    commands = [f"phrasescore translate {quote(folder)} TEXT", f"phrasescore serve {quote(folder)}"]
+    return f"translate with {given['choice']}", commands
 
 
 _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "annotate": _after_new_column,
     "build": _after_build,
-    "decode": _after_decode,
     "experiment": _after_experiment,
     "export": _after_export,
     "generate": _after_translation,

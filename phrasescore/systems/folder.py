@@ -1,7 +1,9 @@
 """The folder of a system: where its file is, and how the folder is written."""
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +22,10 @@ from phrasescore.systems.text import TextProcessing
 if TYPE_CHECKING:
     from phrasescore.systems.system import System
 
+_logger = logging.getLogger(__name__)
+
 SYSTEM, INI, WEIGHTS = "system.toml", "moses.ini", "weights"
+STEPS = "steps.json"  # the state of an experiment
 
 
 def find_system_file(path: str) -> str:
@@ -50,18 +55,34 @@ def find_system_file(path: str) -> str:
 
 
 def _find_row(path: str) -> str | None:
-    """Return the system that an experiment recorded for its folder, or for that of a row."""
+    """Return the system that an experiment recorded for its folder, or for that of a row.
+
+    :raises PhrasescoreError: if no row of the experiment is finished.
+    """
     folder = os.path.realpath(path)
-    for base in (folder, os.path.dirname(folder)):
-        if not os.path.exists(table := os.path.join(base, TABLE)):
-            continue
-        found = read_systems_table(table)
-        for row in found.rows:
-            system = os.path.join(base, row.system)
-            is_own = base != folder and folder in (system, os.path.dirname(system))
-            if row.system and (is_own or (base == folder and row is found.chosen)):
-                return os.path.join(system, SYSTEM)
-    return None
+    base = next((each for each in (folder, os.path.dirname(folder)) if _is_experiment(each)), None)
+    if base is None:
+        return None
+    table = os.path.join(base, TABLE)
+    record = read_systems_table(table) if os.path.exists(table) else None
+    rows = () if record is None else record.rows
+    systems = {row.name: os.path.join(base, row.system) for row in rows if row.system}
+    if record is None or not systems:
+        problem = "no row of this experiment is finished; its command continues it"
+        raise PhrasescoreError(f"{path}: {problem}")
+    if base != folder:
+        own = (each for each in systems.values() if folder in (each, os.path.dirname(each)))
+        return next((os.path.join(each, SYSTEM) for each in own), None)
+    chosen = record.chosen.name
+    name = chosen if chosen in systems else next(iter(systems))
+    if len(systems) < len(rows):
+        text = "%s: %d of %d rows are finished: the system is %s for now"
+        _logger.info(text, path, len(systems), len(rows), name)
+    return os.path.join(systems[name], SYSTEM)
+
+
+def _is_experiment(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in (TABLE, STEPS))
 
 
 def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:
@@ -110,7 +131,7 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
     if system.limits:
         yield f"limits = {to_toml(dict(system.limits))}"
     if isinstance(system.decoder, DecoderCommand):
-        yield f"decoder = {to_toml({'command': system.decoder.command})}"
+        yield f"decoder = {_inline({'command': _named_command(system.decoder, named)})}"
     elif system.decoder is not None:
         yield f"decoder = {to_toml({'moses': named(system.decoder.folder)})}"
     if system.confidence != ConfidenceCurve():
@@ -121,3 +142,17 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
         for key, value in asdict(system.text).items():
             if value:
                 yield f"{key} = {to_toml(named(value) if isinstance(value, Path) else value)}"
+
+
+def _named_command(decoder: DecoderCommand, named: Callable[[str], str]) -> str:
+    """Return a command with the names that its files have in the system's folder."""
+    program, *words = decoder.words()
+    if "/" in program:
+        program = named(program)
+        program = program if "/" in program else f"./{program}"  # not one on the PATH
+    return shlex.join([program, *(named(word) if os.path.exists(word) else word for word in words)])
+
+
+def _inline(values: dict[str, object]) -> str:
+    pairs = (f"{key} = {to_toml(value)}" for key, value in values.items())
+    return f"{{ {', '.join(pairs)} }}"

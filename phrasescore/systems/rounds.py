@@ -10,11 +10,11 @@ from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import WeightsSource, weights_path
 from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.errors import ArgumentError, some_names
+from phrasescore.evaluation.tune_report import FeatureRow, RoundRow, TuneReport
 from phrasescore.io.folders import locked
 from phrasescore.io.output import open_output
 from phrasescore.progress import format_count
 from phrasescore.records import WeightPair, Weights
-from phrasescore.report.tuning import FeatureRow, RoundRow, TuneReport
 from phrasescore.settings import old_names
 from phrasescore.settings.tuning import RoundTuning
 from phrasescore.systems.round_files import Rounds, read_decisions, write_rounds

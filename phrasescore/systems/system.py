@@ -24,6 +24,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.features.columns import Column, number_names, read_column
 from phrasescore.features.model import Network
+from phrasescore.features.program import Command
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
@@ -293,7 +294,9 @@ def _read_decoder(table: TomlTable, given: _Decoder | None) -> Moses | DecoderCo
         return None
     if (given.moses is None) == (given.command is None):
         raise table.error("", "expected either moses = FOLDER or command = COMMAND")
-    return Moses(given.moses) if given.moses is not None else DecoderCommand(str(given.command))
+    if given.moses is not None:
+        return Moses(given.moses)
+    return DecoderCommand(Command(str(given.command)).resolved(table).command)
 
 
 def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:

@@ -11,11 +11,11 @@ from moses_integration.weight_lines import is_sparse
 from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, show_controls
+from phrasescore.evaluation.tune_report import FeatureRow, TuneReport
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_count
 from phrasescore.records import FeatureLabel, WeightPair, Weights
-from phrasescore.report.tuning import FeatureRow, TuneReport
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
 from tuning.confidence import Calibration, calibrate_weights

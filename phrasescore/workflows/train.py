@@ -21,7 +21,6 @@ from phrasescore.io.text import read_lines, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
-from phrasescore.training.verdict import judge_model
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
@@ -35,6 +34,7 @@ from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.verdict import judge_model
 from phrasescore.vocabulary import CHARACTERS, count_words, load_vocabulary, model_path
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 

@@ -9,10 +9,10 @@ from moses_integration.weight_lines import check_weights, write_weights
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, some_names
 from phrasescore.evaluation.sentences import check_aligned, find_references, read_sentences
+from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
-from phrasescore.report.tuning import TuneReport
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.tuning import ListTuning

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
-from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import TomlTable
 from phrasescore.settings.training import UnfinishedRun

@@ -4,12 +4,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.phrasescore.cli.tune.test_embedded import tune
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.io.characters import split_characters
 from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.cli.test_decode import INI, MOSES, decode, drive
-from tests.phrasescore.cli.tune.test_embedded import tune
 
 TABLE = """\
 &apos; ||| &apos; ||| 1 1 ||| 0-0

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from phrasescore.evaluation.tune_report import FeatureRow
 from phrasescore.records import FeatureLabel
-from phrasescore.report.tuning import FeatureRow
 from phrasescore.systems.tuning import feature_rows, with_contributions
 from tests.random_pools import random_pool
 from tuning.metrics import CorpusBleu

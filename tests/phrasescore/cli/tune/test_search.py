@@ -14,8 +14,8 @@ from moses_integration.decoder import phrase_tables
 from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
+from phrasescore.evaluation.tune_report import read_tune_report
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
-from phrasescore.report.tuning import read_tune_report
 from phrasescore.systems.round_files import Rounds
 from phrasescore.systems.system import read_system
 from phrasescore.workflows.tune_system import tune_system

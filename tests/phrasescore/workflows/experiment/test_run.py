@@ -6,7 +6,6 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.translation.system import read_system
 
 import phrasescore
 from phrasescore.progress import Progress
