@@ -21,8 +21,8 @@ from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, optional_path, writing
 from phrasescore.io.text import is_stream, same_file
+from phrasescore.language_models.arpa import read_arpa_order
 from phrasescore.language_models.estimation import estimate
-from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
@@ -37,14 +37,6 @@ from phrasescore.workflows.building.work_folder import WorkFolder, open_work_fol
 _logger = logging.getLogger(__name__)
 
 Report = Callable[[float], None]  # receives the share of a step that is done
-
-# How long each step of `build_tables` takes, as a share of all.
-_TABLE_STEPS = {
-    "read sentences": 0.1,
-    "extract blocks": 0.35,
-    "count target phrases": 0.1,
-    "score phrase pairs": 0.45,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +127,7 @@ class _Inputs:
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        return None if self.lm is None else read_ngram_order(self.lm)
+        return None if self.lm is None else read_arpa_order(self.lm)
 
     def check_paths(self, model: Path) -> None:
         """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""
@@ -278,14 +270,7 @@ class _SystemBuilder:
         return {}
 
     def _build_tables(self, temporary: Path, report: Report) -> dict[str, int]:
-        sentences = self._folder.journal.sentences
         settings = self._settings
-
-        def on_step(name: str, done: int, total: int | None) -> None:
-            names = list(_TABLE_STEPS)
-            before = sum(_TABLE_STEPS[each] for each in names[: names.index(name)])
-            report(before + _TABLE_STEPS[name] * done / (total or sentences))
-
         pairs = build_tables(
             *self._corpus,
             self._aligned,
@@ -294,7 +279,7 @@ class _SystemBuilder:
             max_phrase_length=settings.phrase_length,
             reordering=not settings.characters,
             workers=self._workers,
-            on_step=on_step,
+            report=report,
         )
         return {"pairs": pairs}
 
