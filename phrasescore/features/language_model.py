@@ -10,7 +10,7 @@ from phrasescore.features.columns import Column
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_content
 from phrasescore.io.text import shorten
-from phrasescore.language_models.ngram_scorer import NgramScorer
+from phrasescore.language_models.ngram_scorer import load_ngrams, score_sentences
 from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LanguageModel(Column):
-    """An n-gram model of the target: an ARPA file, also compressed."""
+    """An n-gram model of the target: an ARPA file, also compressed, or a KenLM binary."""
 
     feature: ClassVar[str] = "KenLM"
     paths: ClassVar[tuple[str, ...]] = ("lm",)
@@ -42,13 +42,13 @@ class LanguageModelScore(Feature):
     """
 
     def __init__(self, path: str) -> None:
-        self._model, self._path = NgramScorer(path), path
+        self._model, self._path = load_ngrams(path), path
         self.rows = (ScoreRow(digest_content(path)),)
         self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:
         targets = [pair.target for pair in block.pairs()]
-        values = self._model.score_sentences(targets)
+        values = score_sentences(self._model, targets)
         for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
             text = shorten(" ".join(targets[index]))
             raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")

@@ -1,20 +1,22 @@
 """Score text with n-gram models, back off to them, and compare them.
 
-ARPA files are read by :mod:`phrasescore.language_models.arpa`.
+ARPA files are read by :mod:`phrasescore.language_models.arpa`. The module kenlm is only needed for
+the binary files of KenLM's ``build_binary``.
 """
 
+import importlib.util
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.hashing import find, hash_word
-from phrasescore.io.text import is_stream
-from phrasescore.language_models.arpa import read_arpa_vocabulary
+from phrasescore.io.text import is_stream, open_input
+from phrasescore.language_models.arpa import BINARY, read_arpa_order, read_arpa_vocabulary
 from phrasescore.language_models.ngram_table import (
     BEGIN,
     KERNEL,
@@ -25,11 +27,21 @@ from phrasescore.language_models.ngram_table import (
 )
 from phrasescore.vocabulary import Vocabulary
 
+if TYPE_CHECKING:
+    import kenlm
+
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 # Maximum number of cached masses; an entry takes about 100 bytes.
 _MASSES = 1_000_000
+# kenlm has to be compiled, so an installation may lack it.
+MISSING = (
+    "kenlm is not installed, which reads KenLM's binary files: pip install kenlm (it needs a C++ "
+    "compiler and Python's headers), or use the ARPA file"
+)
+# Maximum length of the quoted part of kenlm's message, which contains text from the file.
+_MAX_QUOTE = 500
 
 
 class _WordIds(dict[str, int]):
@@ -52,7 +64,7 @@ def _find_word(vocabulary, text):  # type: ignore[no-untyped-def]
     return UNKNOWN if slot < 0 else np.int64(vocabulary[slot, 1])
 
 
-class NgramScorer:
+class ArpaScorer:
     """The n-gram model in an ARPA file; all logarithms are natural.
 
     Words are passed to `state` and `log_probs` as `number` returns them. A word that the model does
@@ -63,8 +75,6 @@ class NgramScorer:
     """
 
     def __init__(self, path: str) -> None:
-        if is_stream(path):
-            raise DataError(path, None, "expected a file, as it is read twice")
         vocabulary, self._tables = read_arpa_vocabulary(path)
         self._ids, self.order = _WordIds(vocabulary), self._tables.order
 
@@ -83,15 +93,11 @@ class NgramScorer:
         _score_sentences(self._tables, ids, lengths + 1, log_probs)
         return log_probs * LN_10, ids == UNKNOWN
 
-    def score_sentences(self, sentences: Sequence[Sequence[str]]) -> Floats:
-        """Return log p(words ``</s>`` | ``<s>``) of each sentence."""
-        log_probs, _ = self.score_words(sentences)
-        owners = np.repeat(np.arange(len(sentences)), [1 + len(words) for words in sentences] or 0)
-        # Adds one after another, so that a sum does not depend on the other sentences.
-        return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64)
+    def others(self, words: NDArray[np.int32]) -> NDArray[np.int32] | None:
+        """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``.
 
-    def others(self, words: NDArray[np.int32]) -> NDArray[np.int32]:
-        """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``."""
+        None if the model cannot list its words.
+        """
         known = np.arange(self._tables.ids.shape[1] - 1, dtype=np.int32)
         return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
 
@@ -136,6 +142,89 @@ def _score_after(tables, context, words, log_probs):  # type: ignore[no-untyped-
         log_probs[place], _ = score_word(tables, 0, context, len(context), words[place])
 
 
+def import_kenlm() -> Any:
+    """Import the module kenlm, which only KenLM's binary files need."""
+    try:
+        import kenlm
+    except ImportError as error:
+        is_there = importlib.util.find_spec("kenlm") is not None
+        problem = f"kenlm cannot be loaded: {error}" if is_there else MISSING
+        raise PhrasescoreError(problem) from error
+    return kenlm
+
+
+class _KenlmScorer:
+    """The model in a binary file of KenLM, as `ArpaScorer`; numbered words are the words."""
+
+    def __init__(self, path: str) -> None:
+        kenlm = import_kenlm()
+        self._new_state = kenlm.State
+        try:
+            self._model = kenlm.Model(path)
+        except OSError as error:
+            quote = " ".join(str(error).split())[:_MAX_QUOTE]
+            raise DataError(path, None, f"KenLM cannot load this binary file: {quote}") from error
+        self.order = self._model.order
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and word in self._model
+
+    def number(self, words: Iterable[str]) -> list[str]:
+        return list(words)
+
+    def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
+        scores = [
+            (log_10, unknown)
+            for words in sentences
+            for log_10, _, unknown in self._model.full_scores(" ".join(words))
+        ]
+        log_probs, unknown = np.array(scores, np.float64).reshape(-1, 2).T
+        return log_probs * LN_10, unknown > 0
+
+    def others(self, _words: list[str]) -> None:
+        return None
+
+    def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
+        state, after = self._new_state(), self._new_state()
+        (self._model.BeginSentenceWrite if begins else self._model.NullContextWrite)(state)
+        for word in context:
+            self._model.BaseScore(state, word, after)
+            state, after = after, state
+        return state
+
+    def log_probs(self, state: "kenlm.State", words: list[str]) -> Floats:
+        after, score = self._new_state(), self._model.BaseScore
+        return np.array([score(state, word, after) for word in words], np.float64) * LN_10
+
+
+NgramScorer = ArpaScorer | _KenlmScorer
+
+
+def load_ngrams(path: str) -> NgramScorer:
+    """Load a model from an ARPA file, plain or compressed, or from build_binary's binary file."""
+    return _KenlmScorer(path) if _is_binary(path) else ArpaScorer(path)
+
+
+def read_ngram_order(path: str) -> int:
+    """Return the order of a model, without loading an ARPA file."""
+    return _KenlmScorer(path).order if _is_binary(path) else read_arpa_order(path)
+
+
+def _is_binary(path: str) -> bool:
+    if is_stream(path):
+        raise DataError(path, None, "expected a file, as it is read twice")
+    with open_input(path) as file:
+        return file.peek(len(BINARY)).startswith(BINARY)
+
+
+def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> Floats:
+    """Return log p(words ``</s>`` | ``<s>``) of each sentence."""
+    log_probs, _ = model.score_words(sentences)
+    owners = np.repeat(np.arange(len(sentences)), [1 + len(words) for words in sentences] or 0)
+    # Adds one after another, so that a sum does not depend on the other sentences.
+    return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64)
+
+
 class BackoffModel:
     """An n-gram model for the words outside a network's shortlist, for one thread at a time.
 
@@ -151,7 +240,7 @@ class BackoffModel:
     """
 
     def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
-        self._model, self._path = NgramScorer(path), path
+        self._model, self._path = load_ngrams(path), path
         if self._model.order > order:
             problem = f"expected a model of at most the network's order {order}"
             raise DataError(path, None, f"{problem}, found order {self._model.order}")
@@ -164,10 +253,10 @@ class BackoffModel:
         )
         if len(self.shortlist) == 1:
             raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
-        inside = self._model.number([words[number] for number in self.shortlist])
-        outside = self._model.others(inside)
-        # Sum over the smaller of the two sets.
-        self._complement = len(outside) < len(inside)
+        inside: Any = self._model.number([words[number] for number in self.shortlist])
+        outside: Any = self._model.others(inside)
+        # Sum over the smaller of the two sets, if both are known.
+        self._complement = outside is not None and len(outside) < len(inside)
         self._summed = outside if self._complement else inside
         self._masses: dict[Hashable, float] = {}
 
@@ -191,7 +280,7 @@ class BackoffModel:
         """Return log p of each word after a context."""
         return self._model.log_probs(state, self._number(words))
 
-    def _number(self, words: Sequence[str]) -> NDArray[np.int32]:
+    def _number(self, words: Sequence[str]) -> Any:
         return self._model.number([word if self.knows(word) else "<unk>" for word in words])
 
     def log_mass(self, state: Hashable) -> float:
@@ -220,12 +309,12 @@ class CrossEntropyDifference:
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
-        self._models = NgramScorer(in_domain), NgramScorer(general)
+        self._models = load_ngrams(in_domain), load_ngrams(general)
         # The words that each model knows, by its path.
         self.known_words = dict(zip((in_domain, general), self._models, strict=True))
 
     def differences(self, sentences: Sequence[Sequence[str]]) -> Floats:
         """Return the difference of each sentence, in nats per token, which ``</s>`` is, too."""
-        in_domain, general = (model.score_sentences(sentences) for model in self._models)
+        in_domain, general = (score_sentences(model, sentences) for model in self._models)
         values: Floats = (general - in_domain) / [len(words) + 1 for words in sentences]
         return values

@@ -91,7 +91,9 @@ def export(
         raise ModelError(problem)
     if checkpoint.target_vocabulary.is_subwords:
         problem = f"{model}: {nplm.FORMAT} supports networks that predict words,"
-        raise ModelError(f"{problem} but this one predicts subwords; use it with rescore or decode")
+        raise ModelError(
+            f"{problem} but this one predicts subwords; use it in lists or in search of a system"
+        )
     try:
         feature = _FEATURES[kind](checkpoint)
     except ModelError as error:

@@ -13,7 +13,7 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.language_models import perplexity as measures
-from phrasescore.language_models.ngram_scorer import NgramScorer
+from phrasescore.language_models.ngram_scorer import NgramScorer, load_ngrams
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.text_checks import UnknownWordCheck
@@ -120,7 +120,7 @@ class _Models:
         self.known_words: dict[str, Container[str]] = {}
         self._models: dict[str, WordScorer | NgramScorer] = {}
         if lm is not None:
-            self._models[os.path.basename(lm)] = self.known_words[lm] = NgramScorer(lm)
+            self._models[os.path.basename(lm)] = self.known_words[lm] = load_ngrams(lm)
         if model is None:
             return
         from phrasescore.kernels.precision import Precision  # imports torch

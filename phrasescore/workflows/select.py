@@ -67,7 +67,7 @@ def select(
     :param text: a file, not a stream: it is read twice, as is ``target``.
     :param output: the file for the lines selected from ``text``; ``target_output`` is for those
         from ``target``.
-    :param in_domain: an n-gram model of in-domain text, ARPA (also .gz);
+    :param in_domain: an n-gram model of in-domain text, ARPA (also .gz) or a KenLM binary;
         ``general`` is a model of text such as ``text``.
     :param differences: the file for the difference of each line, one per line.
     """

@@ -161,6 +161,16 @@ def _gpu() -> str:
     return "none; networks run on the CPU"
 
 
+def _kenlm() -> str:
+    from phrasescore.language_models.ngram_scorer import import_kenlm
+
+    try:
+        import_kenlm()
+    except PhrasescoreError as error:
+        return str(error)
+    return importlib.metadata.version("kenlm")
+
+
 def _features() -> Iterator[tuple[str, str]]:
     for name in sorted(FEATURES):
         only = " Only for lists." if name in NOT_OF_PHRASES else ""

@@ -149,7 +149,7 @@ def fine_tune(
     :param lists: n-best lists for all sentences; the lists in several files are concatenated. No
         table, language model or network should have been trained on these sentences. An
         encoder-decoder requires lists with the phrase segmentation, and a joint model lists with
-        word alignments; `decode` writes both.
+        word alignments; `translate` writes both.
     :param source: the tokenised sentences, one per line.
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param weights: all weights of the log-linear model, including the network's: a file or values.

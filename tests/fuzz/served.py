@@ -12,9 +12,6 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.translate import SystemTranslator
-
 from phrasescore.cli import main
 from phrasescore.settings.compute import Compute, Serving
 from phrasescore.systems.system import read_system

@@ -21,8 +21,8 @@ from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, optional_path, writing
 from phrasescore.io.text import is_stream, same_file
-from phrasescore.language_models.arpa import read_arpa_order
 from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
@@ -127,7 +127,7 @@ class _Inputs:
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        return None if self.lm is None else read_arpa_order(self.lm)
+        return None if self.lm is None else read_ngram_order(self.lm)
 
     def check_paths(self, model: Path) -> None:
         """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""

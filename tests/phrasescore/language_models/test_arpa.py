@@ -14,7 +14,7 @@ from phrasescore.errors import DataError
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.language_models.arpa import NgramModel, read_arpa, read_arpa_order
 from phrasescore.language_models.estimation import estimate
-from phrasescore.language_models.ngram_scorer import NgramScorer
+from phrasescore.language_models.ngram_scorer import load_ngrams
 from phrasescore.language_models.ngram_table import LN_10, score_word
 from phrasescore.records import PhrasePair, split_words
 from tests.feature_values import values_of
@@ -336,7 +336,7 @@ def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
         found = [score for score, _ in scores(model, [*words, "</s>"], begin=True)]
         assert found == pytest.approx(log_probs, abs=1e-5)
     # Words of lists and texts are read as those of a search.
-    of_words, unknown = NgramScorer(arpa.path).score_words(texts)
+    of_words, unknown = load_ngrams(arpa.path).score_words(texts)
     assert of_words / LN_10 == pytest.approx([*chain.from_iterable(wanted)], abs=1e-5)
     events = chain.from_iterable([*words, "</s>"] for words in texts)
     assert unknown.tolist() == [word == "<unk>" or (word,) not in arpa.entries for word in events]
@@ -370,7 +370,7 @@ def test_the_models_of_build_lm_are_those_that_kenlm_reads(
     path = str(tmp_path / "lm.arpa")
     texts = [line.split() for line in (folder / "dev.fr").read_text("utf-8").split("\n")[:20]]
     texts += [line.split() for line in lines[:20]]
-    log_probs, unknown = NgramScorer(path).score_words(texts)
+    log_probs, unknown = load_ngrams(path).score_words(texts)
     assert 0 < unknown.sum() < len(unknown) / 2
     entries = read_plainly(path)
     wanted = [score for words in texts for score in plain_scores(entries, order, words)]

@@ -10,7 +10,7 @@ import torch
 import phrasescore
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.kernels.precision import Precision
-from phrasescore.language_models.ngram_scorer import NgramScorer
+from phrasescore.language_models.ngram_scorer import load_ngrams
 from phrasescore.language_models.perplexity import (
     TextScores,
     measure,
@@ -68,7 +68,7 @@ def test_kenlm_s_perplexities_are_those_that_its_query_prints(shared_data: Path)
     # query -v summary lm.fr.arpa.gz < test_2016_flickr.fr, KenLM in Moses 2025.
     text = shared_data / "test_2016_flickr.fr"
     sentences = [line.words for line in read_monolingual_text(str(text))]
-    found = measure(score_with_ngrams(NgramScorer(str(shared_data / "lm.fr.arpa.gz")), sentences))
+    found = measure(score_with_ngrams(load_ngrams(str(shared_data / "lm.fr.arpa.gz")), sentences))
     assert (found.tokens, found.unknown) == (14988, 151)
     assert found.including_unknown == pytest.approx(22.319274498746218, rel=1e-6)
     assert found.excluding_unknown == pytest.approx(20.233733083810822, rel=1e-6)
@@ -83,7 +83,7 @@ def test_a_backed_off_network_counts_the_unknown_words_of_the_n_gram_model(
     sentences = [line.words for line in read_monolingual_text(str(text))][:40]
     model = RandomCslm(["un", "une", "homme", "femme", ".", "nonesuch"])
     scorer = WordScorer(model.checkpoint, CPU, Precision("float32", CPU), backoff=lm)
-    of_ngrams = score_with_ngrams(NgramScorer(lm), sentences)
+    of_ngrams = score_with_ngrams(load_ngrams(lm), sentences)
     found = score_with_network(scorer, sentences)
     assert found.unknown.tolist() == of_ngrams.unknown.tolist()
     # Words outside the shortlist have the n-gram model's own probability.

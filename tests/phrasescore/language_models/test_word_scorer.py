@@ -16,13 +16,14 @@ from phrasescore.features.search_network import SearchCslm
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import context_scorer
 from phrasescore.language_models.context_scorer import distinct_rows
-from phrasescore.language_models.ngram_scorer import NgramScorer
+from phrasescore.language_models.ngram_scorer import BackoffModel, load_ngrams
 from phrasescore.language_models.word_scorer import BOUNDARY, CslmOptions, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from tests.doubles import RandomCslm
 from tests.reference_cslm import logits, word_log_prob, word_log_probs
 from tests.sentence_scores import SentenceScores
+from tests.tiny_arpa import TINY_ARPA
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -152,12 +153,36 @@ def test_distinct_rows_are_sorted_and_found_again() -> None:
 
 
 def test_the_n_gram_model_of_this_test_sums_to_one(lm: str) -> None:
-    model: Any = NgramScorer(lm)
+    model: Any = load_ngrams(lm)
     every_word = model.number(["<unk>", "</s>", *LM_WORDS])
     for context in all_contexts():
         words = model.number([LM_WORDS[word] for word in context if word >= 0])
         state = model.state(words, begins=bool((context < 0).any()))
         assert np.exp(model.log_probs(state, every_word)).sum() == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("kind", ["probing", "trie"])
+def test_backing_off_to_a_binary_file_gives_the_values_of_its_arpa_file(
+    tmp_path: Path, repository: Path, kind: str
+) -> None:
+    (tmp_path / "lm.arpa").write_text(TINY_ARPA)
+    vocabulary = RandomCslm(["la", "nonesuch"], order=ORDER).vocabulary
+    binary = repository / "tests" / "data" / f"tiny.{kind}.kenlm"
+    found = []
+    for path in (tmp_path / "lm.arpa", binary):
+        backoff = BackoffModel(str(path), vocabulary, ORDER)
+        assert backoff.shortlist.tolist() == [0, 2]
+        assert [backoff.knows(word) for word in ("maison", "<s>", "<unk>", "x")] == [True] + [
+            False
+        ] * 3
+        for words, begins in (((), True), (("la",), True), (("maison",), False), (("x",), False)):
+            state = backoff.state(words, begins=begins)
+            found.append(
+                [backoff.log_mass(state), *backoff.log_probs(state, ["maison", "x", "</s>"])]
+            )
+    half = len(found) // 2
+    for of_arpa, of_binary in zip(found[:half], found[half:], strict=True):
+        assert of_binary == pytest.approx(of_arpa, abs=1e-5)
 
 
 def test_backed_off_probabilities_sum_to_one_over_the_n_gram_model_s_vocabulary(

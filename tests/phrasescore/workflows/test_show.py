@@ -90,8 +90,8 @@ def facts() -> dict[str, str]:
 
 def test_this_machine_has_a_line_for_each_thing() -> None:
     shown = facts()
-    names = "versions/processor/fast --precision/threads/GPU/moses/ctranslate2/ray/matplotlib"
-    assert list(shown)[:9] == names.split("/")
+    names = "versions/processor/fast --precision/threads/GPU/moses/kenlm/ctranslate2/ray/matplotlib"
+    assert list(shown)[:10] == names.split("/")
     assert all(shown.values())
     assert shown["versions"].startswith(f"phrasescore {__version__}, Python 3.")
     assert json.loads(succeeded(run("show", "--format", "json")).stdout)["facts"] == shown
@@ -138,11 +138,15 @@ def test_what_is_missing_is_said_with_the_cure(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setitem(sys.modules, "kenlm", None)
     monkeypatch.setattr(precision, "lacks_units", lambda name: name != "int8")
     monkeypatch.setenv("PATH", str(tmp_path))
     shown = facts()
     assert shown["fast --precision"] == "int8"
     assert shown["moses"].startswith("missing on the PATH;")
+    assert shown["kenlm"].startswith(
+        "kenlm is not installed, which reads KenLM's binary files: pip"
+    )
     assert shown["ray"] == "missing, for --engine ray: pip install 'phrasescore[cluster]'"
     (tmp_path / "moses").write_text("#!/bin/sh\n")
     (tmp_path / "moses").chmod(0o755)
