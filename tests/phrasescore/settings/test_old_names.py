@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.translation.system import read_system
 
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.features.columns import Column
@@ -16,6 +15,7 @@ from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.old_names import other_name, weights_for
+from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.config import read_experiment
 from tests.command_line import check_refusal, run, succeeded
 from tests.random_networks import RandomNetwork
@@ -197,5 +197,5 @@ def test_old_words_of_a_system_are_read(tmp_path: Path, words: str, expected: Co
     (tmp_path / "moses.ini").touch()
     path = tmp_path / "system.toml"
     path.write_text(f'moses_ini = "moses.ini"\nrescore = [{{ {words} }}]\n')
-    (column,) = read_system(path).columns
+    (column,) = read_system(path).lists
     assert column == expected
