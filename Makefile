@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 SOURCES := $(wildcard phrasescore moses_integration tuning tests examples docs)
 
-.PHONY: help demo test test-slow check format docs bench fuzz faults load load-server clean
+.PHONY: help demo test test-slow check format docs bench fuzz faults clean
 .DELETE_ON_ERROR:
 
 help:
@@ -19,8 +19,6 @@ help:
 	@echo "make bench       measure speed and memory: bench.json, bench.md"
 	@echo "make fuzz        give every reader damaged files, CASES=50000"
 	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
-	@echo "make load        take files much larger than usual, LINES=20000000 HYPOTHESES=5000000 LONGEST=100000"
-	@echo "make load-server serve good and rude clients, MINUTES=60"
 	@echo "make clean       remove .venv and everything else that git ignores"
 
 demo: $(INSTALLED)
@@ -61,18 +59,6 @@ KILLS := 20
 SIZES := 20
 faults: $(INSTALLED)
 	@$(BIN)/python -m tests.faults.campaign --kills $(KILLS) --sizes $(SIZES)
-
-LINES := 20000000
-HYPOTHESES := 5000000
-LONGEST := 100000
-# ONLY=table, lists or long is one part of it.
-load: $(INSTALLED)
-	@$(BIN)/python -m tests.faults.load --lines $(LINES) --hypotheses $(HYPOTHESES) \
-	    --longest $(LONGEST) $(if $(ONLY),--only $(ONLY))
-
-MINUTES := 60
-load-server: $(INSTALLED)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.faults.server --minutes $(MINUTES)
 
 clean:
 	rm -rf $(VENV) build site *.egg-info demo-output .cache .*_cache .hypothesis
