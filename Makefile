@@ -17,7 +17,7 @@ help:
 	@echo "make format      lay out the code"
 	@echo "make docs        make the site of the documentation, in site/"
 	@echo "make bench       measure speed and memory: bench.json, bench.md"
-	@echo "make fuzz        give every reader damaged files, CASES=50000"
+	@echo "make fuzz        give every reader damaged files, CASES=500"
 	@echo "make faults      kill long work, fill disks and more, KILLS=20 SIZES=20"
 	@echo "make clean       remove .venv and everything else that git ignores"
 
@@ -51,9 +51,9 @@ docs: $(INSTALLED)
 bench: $(INSTALLED)
 	@$(BIN)/python tests/benchmarks/run.py --json bench.json $(if $(MOSES),--moses-bin $(MOSES))
 
-CASES := 50000
+CASES := 500
 fuzz: $(INSTALLED)
-	@OMP_NUM_THREADS=1 $(BIN)/python -m tests.fuzz.campaign --cases $(CASES)
+	@CASES=$(CASES) $(BIN)/python -m pytest $(PARALLEL) tests/fuzz -m "slow or not slow"
 
 KILLS := 20
 SIZES := 20

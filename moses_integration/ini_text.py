@@ -215,14 +215,18 @@ class IniText:
 
     def set_weight_file(self, path: str) -> None:
         """Set the file from which Moses reads sparse weights."""
-        named = self.weight_file()
         if "#" in path or "\n" in path:
             raise ConfigError(shown_path(self.path), f"[{_WEIGHT_FILE}]", path_problem(path) or "")
-        if named is None:
+        self.set_value(_WEIGHT_FILE, path)
+
+    def set_value(self, section: str, value: str) -> None:
+        """Set the only value of a section, which is appended if it is missing."""
+        line = self.first_lines().get(section)
+        if line is None:
             end = len(self.lines) if self.lines[-1] else -1
-            self.lines[end:end] = ["", f"[{_WEIGHT_FILE}]", path]
+            self.lines[end:end] = ["", f"[{section}]", value]
         else:
-            self.lines[named[0].row] = path
+            self.lines[line.row] = value
 
     def add_feature(self, kind: str, prefix: str, arguments: Mapping[str, str]) -> str:
         """Declare a feature with one score and weight 0 after the others; return its name.

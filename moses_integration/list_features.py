@@ -2,10 +2,11 @@
 
 As in Moses (mert/Data.cpp), a feature is sparse if its name has an underscore. Its value is 0 for
 hypotheses that lack it. Every other feature is dense: all hypotheses in all lists must have it.
+Joshua and cdec omit zero values of all features.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -13,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.nbest import NbestList, read_every_list
+from moses_integration.nbest import NbestList
 from moses_integration.nbest_lines import WORD_SCORES, format_value
 from moses_integration.weight_lines import BAD_NAME, is_sparse
 from phrasescore.errors import DataError
@@ -92,8 +93,11 @@ class FeatureColumns:
             FeatureLabel(name, index) for name, size in self.sizes.items() for index in range(size)
         )
 
-    def arrange(self, nbest: NbestList, matrix: FeatureMatrix) -> Values:
-        """Return the values of a list in column order: (hypotheses, columns)."""
+    def arrange(self, nbest: NbestList) -> Values:
+        """Return the values of a list in the columns known so far: (hypotheses, columns)."""
+        if not nbest.data:
+            return np.zeros((1, len(self.labels)))
+        matrix = feature_matrix(nbest)
         if not self.sizes:
             for name in filter(matrix.sizes.__contains__, nbest.features(0)):
                 self._add(nbest, matrix, name)
@@ -124,30 +128,15 @@ class FeatureColumns:
                 problem = f"expected {self.sizes[name]} values for {name} as before, found {size}"
                 raise DataError(nbest.path, line, problem)
             if name not in self.sizes:
-                if not is_sparse(name):
+                if not nbest.omits_zeros and not is_sparse(name):
                     problem = f"this hypothesis has the feature {name}, which earlier ones lack"
                     raise DataError(nbest.path, line, problem)
                 self._add(nbest, matrix, name)
-        for name in self.sizes:
+        for name in () if nbest.omits_zeros else self.sizes:
             index = None if is_sparse(name) else matrix.first_without(name)
             if index is not None:
                 problem = f"this hypothesis lacks the feature {name}, which earlier ones have"
                 raise DataError(nbest.path, nbest.first_line + index, problem)
-
-
-def read_tuning_lists(
-    path: str, num_segments: int, columns: FeatureColumns, *, allow_missing: bool = False
-) -> Iterator[tuple[Values, NbestList]]:
-    """Yield the n-best list of each sentence with its feature values, lazily and in order.
-
-    The values have the columns known so far: (hypotheses, columns).
-    """
-    cure = "--allow-missing uses an empty translation"
-    for nbest in read_every_list(path, num_segments, allow_missing=allow_missing, cure=cure):
-        if nbest.data:
-            yield columns.arrange(nbest, feature_matrix(nbest)), nbest
-        else:
-            yield np.zeros((1, len(columns.labels))), nbest
 
 
 # Scores for reranking
@@ -191,14 +180,14 @@ class WeightedSum:
         without = [name for name in matrix.sizes if name not in self.weights]
         self.unweighted.update(without)
         # Moses gives weight 0 to a sparse feature that no file names.
-        without = [name for name in without if not is_sparse(name)]
+        without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
         if without and not self.ignore_unweighted:
             line = nbest.first_line + matrix.first_with(without[0])
             problem = (
                 f"these features have no weight: {', '.join(without)} (--ignore-unweighted uses 0)"
             )
             raise DataError(nbest.path, line, problem)
-        if self.ignore_missing:
+        if self.ignore_missing or nbest.omits_zeros:
             return
         indices = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
         first = min((index for index in indices.values() if index is not None), default=None)
@@ -228,7 +217,8 @@ class EvenAverage:
         decoder, columns = totals(nbest), matrix.columns()
         scores = decoder
         for name in self.names:
-            index = matrix.first_without(name)
+            is_zero = nbest.omits_zeros and name in matrix.sizes
+            index = None if is_zero else matrix.first_without(name)
             size = matrix.sizes[name] if index is None else 0
             if size != 1:
                 found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"

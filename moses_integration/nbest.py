@@ -8,6 +8,9 @@ correctly (mert/Data.cpp, loadNBest and AddFeatures):
   writes two spaces after a hypothesis, and an empty hypothesis for an empty input line.
 * A token in field 3 that ends in ``=`` is the name of a feature; the numbers after it are its
   values. Moses treats a name with an underscore as a sparse feature, which has one value.
+* Two other styles are also read: ``Name0=v`` from Joshua and cdec, in one token, and ``name: v v``
+  from Moses before 2013, where a repeated name appends values. New features are written in the
+  style of the list.
 * Fields after the total are read only by :mod:`moses_integration.alignments`.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. Here they are rejected, and
   so are numbers that are out of range for Moses' float32 values.
@@ -149,6 +152,17 @@ class NbestList:
             return float(self.numbers[index, -1])
         return nbest_lines.parse_total(self.raws[index], self.path, self.first_line + index)
 
+    @property
+    def omits_zeros(self) -> bool:
+        """Whether a missing feature, sparse or dense, means 0, as in lists with ``Name0=v``."""
+        return self.style == b"="
+
+    @cached_property
+    def style(self) -> bytes:
+        """The text between a name and its value: ``= ``, ``=`` or ``: ``."""
+        first = nbest_lines.feature_style(self.data[self.begins[0] : self.begins[1]])
+        return first or next(filter(None, map(nbest_lines.feature_style, self.raws)), b"= ")
+
     def with_features(self, added: Sequence[bytes], numbers: Ids | None = None) -> bytes:
         """Return the lines with new features; ``numbers`` has the index of each line's text."""
         numbers = np.arange(len(added)) if numbers is None else numbers
@@ -177,15 +191,15 @@ class NbestList:
         )
 
 
-def _pattern(sizes: Mapping[str, int]) -> tuple[Any, ...]:
+def _pattern(sizes: Mapping[str, int], style: bytes) -> tuple[Any, ...]:
     """Return the features of a file's first line as the ``pattern`` for `scan_lines`."""
     names = [name.encode() for name in sizes]
     ends = np.cumsum([len(name) for name in names], dtype=np.int64)
     text = np.frombuffer(b"".join(names), np.uint8)
-    return text, ends, np.array([*sizes.values()], np.int64)
+    return text, ends, np.array([*sizes.values()], np.int64), style[0], len(style) > 1
 
 
-_NO_FEATURES = _pattern({"": 1})  # no line has these features
+_NO_FEATURES = _pattern({"": 1}, b"=")  # no line has these features
 
 
 def _scan(data: bytes, pattern: tuple[Any, ...]) -> tuple[Ids, Ids, Values, NDArray[np.bool_]]:
@@ -299,7 +313,9 @@ class _NbestReader:
             first_line = data.partition(b"\n")[0]
             with contextlib.suppress(DataError, ValueError):
                 self._sizes = _sizes(nbest_lines.parse_features(first_line, self._path, 1))
-                self._pattern = _pattern(self._sizes)
+                self._pattern = _pattern(
+                    self._sizes, nbest_lines.feature_style(first_line) or b"= "
+                )
         begins, spans, numbers, is_new = _scan(data, self._pattern)
         is_plain, fields, value_ends = spans[:, 3] >= 0, spans[:, 1:3], spans[:, 3]
         place = self._path, self._id, self._before + 1

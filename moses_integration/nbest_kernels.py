@@ -15,7 +15,7 @@ from phrasescore.io.numbers import read_number
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(numbers.__file__))
 _KERNEL = kept_njit()
 
-_RETURN, _SPACE, _EQUALS, _BAR = 13, 32, 61, 124
+_RETURN, _SPACE, _BAR = 13, 32, 124
 
 
 @_KERNEL
@@ -44,7 +44,7 @@ def _read_exact(text, begin, end):  # type: ignore[no-untyped-def]
 @_KERNEL
 def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def]
     """Read fields 3 and 4; return where the last value ends, or -1 if the features do not match."""
-    names, name_ends, sizes = pattern
+    names, name_ends, sizes, sign, is_spaced = pattern
     start = number = 0
     value_end = begin  # where there is no feature
     position = _skip_spaces(text, begin, end)
@@ -54,13 +54,15 @@ def _read_values(text, begin, end, pattern, row):  # type: ignore[no-untyped-def
                 return -1
             position += 1
         start = name_ends[feature]
-        if position >= end or text[position] != _EQUALS:
+        if position >= end or text[position] != sign:
             return -1
         position += 1
-        for _ in range(sizes[feature]):
-            first = _skip_spaces(text, position, end)
-            if first == position:
-                return -1
+        for value in range(sizes[feature]):
+            first = position
+            if is_spaced or value > 0:
+                first = _skip_spaces(text, position, end)
+                if first == position:
+                    return -1
             value_end, row[number] = _read_exact(text, first, end)
             if value_end < 0:
                 return -1
@@ -86,8 +88,8 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
     """Locate the fields of lines, and read the numbers in lines whose features match the pattern.
 
     :param begins: ``(lines + 1,)``: where each line begins, and where the next line would begin.
-    :param pattern: the concatenated feature names, where each name ends, and the number of values
-        per feature.
+    :param pattern: the concatenated feature names, where each name ends, the number of values per
+        feature, the byte after a name, and whether spaces follow it.
     :param spans: output, ``(lines, 4)``: the end of field 1, the begin and end of field 2, and the
         end of the last value in field 3, or -1 if the line must be parsed in Python.
     :param numbers: output, ``(lines, values + 1)``: the feature values and the total.

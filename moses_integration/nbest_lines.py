@@ -12,6 +12,7 @@ from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.io.text import LARGEST_VALUE, NUMBER, decode, parse_number, shorten
 
 _VALUE = re.compile(NUMBER.encode())
+_COLON = ord(":")
 WORD_SCORES = "WordScores"  # Marian's, one value per word (--word-scores); cannot be weighted
 
 # A name that Moses treats as a dense feature; mert and kbmira treat names with "_" as sparse.
@@ -40,17 +41,18 @@ def format_value(value: float) -> bytes:
     return b"%.7g" % (value + 0.0)  # -0.0 + 0.0 is 0.0
 
 
-def format_rows(names: Sequence[str], rows: NDArray[np.float64]) -> list[bytes]:
+def format_rows(names: Sequence[str], rows: NDArray[np.float64], style: bytes) -> list[bytes]:
     """Format new features for n-best lines, one text per row, to be inserted after field 3.
 
     :param rows: feature values: (rows, names).
+    :param style: the style of the list; see `NbestList.style`.
 
-    >>> format_rows(["LSTM0", "UnknownWords0"], np.array([[-2.5, 1]]))
+    >>> format_rows(["LSTM0", "UnknownWords0"], np.array([[-2.5, 1]]), b"= ")
     [b' LSTM0= -2.5 UnknownWords0= 1']
     """
     for value in rows[~np.isfinite(rows)][:1].tolist():
         format_value(value)
-    template = b"".join(b" %s= %%.7g" % name.encode() for name in names) + b"\n"
+    template = b"".join(b" %s%s%%.7g" % (name.encode(), style) for name in names) + b"\n"
     values = (rows + 0.0).ravel().tolist()  # -0.0 + 0.0 is 0.0
     return (template * len(rows) % tuple(values)).split(b"\n")[:-1]
 
@@ -119,24 +121,49 @@ def parse_features(
 
     >>> parse_features(b"0 ||| la  ||| LM0= -2 TM0= -0.5 -1 ||| -3.5 ||| 0-0")
     {'LM0': (-2.0,), 'TM0': (-0.5, -1.0)}
+    >>> parse_features(b"0 ||| la ||| lm_0=-2 tm_0=-0.5 ||| -3.5")
+    {'lm_0': (-2.0,), 'tm_0': (-0.5,)}
     """
     start, end = feature_span(raw)
     features: dict[str, list[float]] = {}
     values: list[float] | None = None
     for token in raw[start:end].split(b" "):
-        if token.endswith(b"="):
-            name = decode(path, line or 1, token[:-1])
-            if name in features:
+        text, style, number = split_feature(token)
+        if style:
+            name = decode(path, line or 1, text)
+            if name in features and style != b": ":
                 raise DataError(path, line, f"the feature {name} appears twice")
-            values = features[name] = []
-        elif token:
+            values = features.setdefault(name, [])
+        if number:
             if values is None:
                 raise DataError(path, line, _unnamed(raw, token))
-            values.append(parse_number(token, path, line))
+            values.append(parse_number(number, path, line))
+            if style:  # the only value of this name
+                values = None
     for name, numbers in features.items():
         if not name or not numbers:
             raise DataError(path, line, f"expected a value after {name + '='!r}, found none")
     return {name: tuple(numbers) for name, numbers in features.items()}
+
+
+def split_feature(token: bytes) -> tuple[bytes, bytes, bytes]:
+    """Split a token in field 3 into the name, the style of the list, and the value.
+
+    Name and style are empty if the token is only a value. The value is empty if it is in the next
+    token.
+
+    >>> split_feature(b"LM0="), split_feature(b"lm_0=-2"), split_feature(b"lm:")
+    ((b'LM0', b'= ', b''), (b'lm_0', b'=', b'-2'), (b'lm', b': ', b''))
+    """
+    if token.endswith((b"=", b":")):
+        return token[:-1], token[-1:] + b" ", b""
+    return token.rpartition(b"=")
+
+
+def feature_style(raw: bytes) -> bytes:
+    """Return the style of a line, or ``b""`` if it has no features; see `NbestList.style`."""
+    start, end = feature_span(raw)
+    return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
 
 
 def _unnamed(raw: bytes, token: bytes) -> str:
@@ -145,10 +172,6 @@ def _unnamed(raw: bytes, token: bytes) -> str:
         problem = "expected features before the total, found the total first, as Travatar has it"
         return f"{problem}: exchange fields 3 and 4 of each line"
     problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
-    name, sign, value = token.partition(b"=")
-    if sign and _VALUE.fullmatch(value):
-        problem += f"; write a blank after each '=': {name.decode(errors='replace')}= "
-        problem += value.decode()
     if _VALUE.fullmatch(token):
         problem += ": the features of this list have no names; write a name before each number"
         problem += " (Moses does without -labeled-n-best-list false)"
@@ -172,8 +195,8 @@ def read_inexact(
     rows = []
     for begin, end in zip(spans[lines, 2].tolist(), begins[lines + 1].tolist(), strict=True):
         _, features, total = data[begin:end].split(b"|||", 3)[:3]
-        texts = [token for token in features.split(b" ") if token and not token.endswith(b"=")]
-        rows.append([*map(float, texts), float(total)])
+        texts = [token.rpartition(b"=")[2] for token in features.split(b" ")]
+        rows.append([*(float(text) for text in texts if text and text[-1] != _COLON), float(total)])
     if rows:
         numbers[lines] = rows
         spans[lines[(abs(numbers[lines]) > LARGEST_VALUE).any(axis=1)], 3] = -1
@@ -189,8 +212,9 @@ def remove_features(raw: bytes, names: Collection[str]) -> bytes:
     kept = []
     is_removed = False
     for token in raw[start:end].split(b" "):
-        if token.endswith(b"="):
-            is_removed = token[:-1].decode() in names
+        name, style, _ = split_feature(token)
+        if style:
+            is_removed = name.decode() in names
         if not is_removed:
             kept.append(token)
     return raw[:start] + b" ".join(kept) + raw[end:]

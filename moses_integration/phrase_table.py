@@ -95,6 +95,15 @@ class TableBlock(NamedTuple):
         text = np.frombuffer(self.data, np.uint8)
         return insert_texts(text, begins, ends, score_ends, added, starts, stops).tobytes()  # type: ignore[no-any-return]
 
+    def above_limit(self, columns: Sequence[NDArray[np.float64]]) -> list[int]:
+        """Return the numbers of the lines with a value that `with_scores` writes as 88."""
+        indices = np.concatenate(
+            [np.flatnonzero(values > table_line.HIGHEST_LOG) for values in columns]
+        )
+        if self.wanted is not None:
+            indices = np.flatnonzero(self.wanted)[indices]
+        return [self.before + index + 1 for index in sorted(indices.tolist())]
+
     def table_lines(self) -> Iterator[PhraseTableLine]:
         """Yield the lines of the block one by one."""
         new = tuple.__new__  # as in a NamedTuple's own __new__, twice as fast

@@ -6,7 +6,7 @@ code reads each line only up to the end of its key, regardless of the blanks bet
 consists of the words in the first field (a source phrase) or in the first two (a phrase pair).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,13 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.ini_text import IniText
-from moses_integration.table_line import check_no_rules
 from phrasescore.errors import DataError
 from phrasescore.io import hashing
 from phrasescore.io.characters import split_line
 from phrasescore.io.hashing import EMPTY, NO_BYTES, add_byte, add_key, combine, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
-from phrasescore.io.text import MARKUP, Markup, decode, read_blocks, read_lines, shorten
+from phrasescore.io.text import MARKUP, Markup, decode, read_lines, shorten
 from phrasescore.records import split_words
 
 drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
@@ -125,41 +124,6 @@ class TextPhrases:
         return occurs
 
 
-def lines_of_phrases(
-    path: str, sentences: Iterable[Sequence[str]], max_length: int
-) -> Iterator[tuple[int, bytes]]:
-    """Yield (1-based number, text) for each line whose first field is a phrase of a sentence."""
-    return _matching_lines(path, 1, keys_of_sentences(sentences, max_length))
-
-
-def lines_of_pairs(path: str, pairs: Iterable[tuple[bytes, bytes]]) -> Iterator[tuple[int, bytes]]:
-    """Yield (1-based number, text) for each line whose first two fields are one of the pairs."""
-    lines = [b"%b|||%b|||\n" % pair for pair in pairs]
-    keys = make_table(len(lines))
-    _insert_keys(np.frombuffer(b"".join(lines), np.uint8), 2, keys)
-    return _matching_lines(path, 2, keys)
-
-
-def _matching_lines(path: str, num_fields: int, keys: Any) -> Iterator[tuple[int, bytes]]:
-    number = 1
-    for block in read_blocks(path):
-        if number == 1:
-            check_no_rules(path, block)
-        matches, lines, problem = _scan(np.frombuffer(block, np.uint8), num_fields, keys)
-        for start, end, line in matches.tolist():
-            yield number + line, block[start:end]
-        if problem >= 0:
-            raise too_few_fields(path, number + lines, block[problem:], num_fields)
-        number += lines
-
-
-def too_few_fields(path: str, number: int, text: bytes, num_fields: int) -> DataError:
-    """Return an error for a line, with which ``text`` begins, whose key is not complete."""
-    found = shorten(text.partition(b"\n")[0])
-    wanted = f"expected at least {num_fields + 1} fields separated by '|||'"
-    return DataError(path, number, f"{wanted}, found {found}")
-
-
 def keys_of_sentences(sentences: Iterable[Sequence[str]], max_length: int) -> Any:
     """Return a table of the keys of all phrases in sentences."""
     distinct = {" ".join(sentence) for sentence in sentences}
@@ -236,35 +200,3 @@ def read_key(text: Any, position: int, num_fields: int) -> tuple[Any, int, int]:
             word = add_byte(word, byte)
         position += 1
     return key, fields, position
-
-
-@_KERNEL
-def _insert_keys(text: Any, num_fields: int, keys: Any) -> None:
-    position = 0
-    while position < len(text):
-        key, _, position = read_key(text, position, num_fields)
-        add_key(keys, key)
-        position += 1  # skip the newline
-
-
-@_KERNEL
-def _scan(text: Any, num_fields: int, keys: Any) -> tuple[Any, int, int]:
-    """Return (start, end, number) of matching lines, the lines read, and where one is too short."""
-    matches = np.empty((64, 3), np.int64)
-    size, line, start = 0, 0, 0
-    while start < len(text):
-        key, fields, position = read_key(text, start, num_fields)
-        if fields < num_fields:
-            return matches[:size], line, start
-        while position < len(text) and text[position] != 10:
-            position += 1
-        if find(keys, key) >= 0:
-            if size == len(matches):
-                longer = np.empty((2 * size, 3), np.int64)
-                longer[:size] = matches
-                matches = longer
-            matches[size, 0], matches[size, 1], matches[size, 2] = start, position, line
-            size += 1
-        line += 1
-        start = position + 1
-    return matches[:size], line, -1

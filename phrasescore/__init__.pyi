@@ -1,5 +1,6 @@
 # The public names and their homes. `phrasescore/__init__.py` imports them on first use.
 
+from moses_integration.decoder.moses import ListRequest as ListRequest
 from moses_integration.nbest_values import Hypothesis as Hypothesis
 from moses_integration.nbest_values import read_lists as read_lists
 from phrasescore.errors import StoppedError as StoppedError
@@ -18,6 +19,8 @@ from phrasescore.models.checkpoint import TrainingRecord as TrainingRecord
 from phrasescore.records import HypothesisList as HypothesisList
 from phrasescore.records import PhrasePair as PhrasePair
 from phrasescore.records import WeightPair as WeightPair
+from phrasescore.report.make_report import ReportSummary as ReportSummary
+from phrasescore.report.make_report import make_report as make_report
 from phrasescore.settings.building import Building as Building
 from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
@@ -34,8 +37,6 @@ from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
 from phrasescore.settings.tuning import ListTuning as ListTuning
 from phrasescore.settings.tuning import Reranking as Reranking
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
-from phrasescore.settings.tuning import RoundTuningFiles as RoundTuningFiles
-from phrasescore.settings.tuning import TuningFiles as TuningFiles
 from phrasescore.systems.added import ScoreSummary as ScoreSummary
 from phrasescore.systems.folder import write_system as write_system
 from phrasescore.systems.system import System as System
@@ -43,6 +44,7 @@ from phrasescore.systems.system import read_system as read_system
 from phrasescore.systems.translation import Translation as Translation
 from phrasescore.systems.translator import Translator as Translator
 from phrasescore.systems.translator import load_system as load_system
+from phrasescore.systems.tuning import TuneOutcome as TuneOutcome
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
@@ -56,15 +58,15 @@ from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
 from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
 from phrasescore.workflows.export import ExportSummary as ExportSummary
+from phrasescore.workflows.export import SystemExport as SystemExport
 from phrasescore.workflows.export import export as export
+from phrasescore.workflows.export import export_system as export_system
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
 from phrasescore.workflows.perplexity import perplexity as perplexity
-from phrasescore.workflows.report import ReportSummary as ReportSummary
-from phrasescore.workflows.report import make_report as make_report
 from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 from phrasescore.workflows.rerank import rerank as rerank
 from phrasescore.workflows.rerank import rerank_lists as rerank_lists
@@ -80,9 +82,8 @@ from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
 from phrasescore.workflows.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translate import translate as translate
-from phrasescore.workflows.tune.lists import tune as tune
-from phrasescore.workflows.tune.loop import tune_with_decoder as tune_with_decoder
-from phrasescore.workflows.tune.outcome import TuneOutcome as TuneOutcome
+from phrasescore.workflows.tune_lists import tune as tune
+from phrasescore.workflows.tune_system import tune_system as tune_system
 from tuning.settings import TuneSettings as TuneSettings
 
 __all__: list[str]

@@ -24,7 +24,8 @@ _FORKS.set_forkserver_preload(
     [
         *("pytest", "torch", "numba", "phrasescore.cli.progress", "phrasescore.training.run"),
         *(f"phrasescore.cli.{module}" for module in sorted(set(VERBS.values()))),
-        *(f"phrasescore.workflows.{name}" for name in ("annotate", "decode", "rescore", "train")),
+        *("phrasescore.workflows.annotate", "phrasescore.workflows.rescore"),
+        *("phrasescore.workflows.train", "phrasescore.workflows.translate"),
         *("phrasescore.workflows.experiment.run", "phrasescore.workflows.serve.application"),
     ]
 )

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from phrasescore.features.model import Network
 from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
+from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock
 from phrasescore.settings.compute import Compute
@@ -35,10 +36,13 @@ class SentenceScores:
         *,
         engine: Compute | None = None,
         cache: ScoreCache | None = None,
-        normalized: bool = True,
+        cslm: CslmOptions = USUAL,
         **settings: Any,
     ) -> None:
-        columns = tuple(Network(each.folder, unnormalized=not normalized) for each in checkpoints)
+        columns = tuple(
+            Network(each.folder, unnormalized=not cslm.normalized, backoff_lm=cslm.backoff)
+            for each in checkpoints
+        )
         request = ScoringRequest(columns, tuple(checkpoints), str(device), **settings)
         self._scorer, self._cache = Scoring(request, engine or Compute(workers=1)), cache
         if cache is None:

@@ -23,8 +23,8 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.command_line import succeeded
-from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_lists import features
+from tests.small_system import INI, LM, TABLE
 from tests.tiny_lists import ListTask
 
 pytestmark = pytest.mark.gpu

@@ -220,10 +220,11 @@ LIBRARY = DOCS / "library.md"
 EXAMPLE = REPOSITORY / "examples" / "english-french"
 PUBLIC = {
     *("load_model", "train", "annotate", "rescore", "rerank", "tune"),
-    *("tune_with_decoder", "decode", "generate", "segment", "select", "evaluate", "perplexity"),
+    *("tune_system", "generate", "segment", "select", "evaluate", "perplexity"),
     *("make_report", "run_experiment", "export", "score"),
     *("show", "fine_tune", "build", "build_lm"),
-    *("load_system", "translate", "read_lists", "rescore_lists", "rerank_lists"),
+    *("load_system", "read_system", "translate", "export_system"),
+    *("read_lists", "rescore_lists", "rerank_lists"),
 }
 
 
@@ -243,7 +244,12 @@ def test_the_python_examples_run(tmp_path: Path) -> None:
     process = Forked(run_script, str(script), cwd=tmp_path)
     _, errors = process.communicate()
     assert process.returncode == 0, errors.decode()
-    for name in ("phrase-table.rnn.gz", "test.rescored.gz", "weights", "report/index.html"):
+    for name in (
+        "with-rnn/phrase-table.gz",
+        "test.rescored.gz",
+        "tuned/weights",
+        "report/index.html",
+    ):
         assert (tmp_path / name).is_file(), name
 
 

@@ -24,7 +24,7 @@ USUAL_MAX_LINES = 400
 MAX_VERBS = 21
 MAX_OPTIONS = 280
 HEAVY = (
-    *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "xopen"),
+    *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
     *("matplotlib", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
 )
 

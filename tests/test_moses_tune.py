@@ -9,7 +9,8 @@ import pytest
 from click.testing import Result
 
 from moses_integration.moses_ini import load_weights
-from phrasescore.workflows.tune.optimiser import ListReader, read_metric
+from phrasescore.evaluation.sentences import read_sentences
+from phrasescore.systems.pools import ListReader
 from tests.command_line import run, succeeded, tuned_scores
 from tests.extracted_lists import read_extracted
 
@@ -79,8 +80,8 @@ def test_lists_are_read_as_the_extractor_reads_them(task: Task) -> None:
     files = ["--ffile", "theirs.f", "--scfile", "theirs.s", "-r", "dev.fr", "-n", "nbest"]
     run_tool(task.folder, "extractor", *scorer, *files)
     theirs = read_extracted(task.path("theirs.f"), task.path("theirs.s"))
-    metric, words = read_metric([task.path("dev.fr")], {"bleu": 1.0})
-    ours = ListReader(metric, words).read_all([task.path("nbest")])
+    reader = ListReader([read_sentences(task.path("dev.fr")).words], {"bleu": 1.0})
+    ours = reader.read_files([task.path("nbest")])
     assert ours.labels == theirs.labels
     # Moses' lists may hold a hypothesis twice, and ours do not: as sets of lines they are equal.
     for segment in range(SENTENCES):
@@ -99,7 +100,7 @@ def test_the_loop_with_real_moses_ends_with_the_bleu_that_it_says(task: Task) ->
     scores = [float(text) for text in re.findall(r"round \d+: BLEU ([0-9.]+)", result.stderr)]
     assert max(scores) > scores[0]
     assert tuned_scores(result) == f"BLEU {scores[0]:.2f} -> {max(scores):.2f}"
-    (task.folder / "best").write_text(task.decode("work/moses.ini"), "utf-8")
+    (task.folder / "best").write_text(task.decode("loop/moses.ini"), "utf-8")
     options = ["--references", task.path("dev.fr"), "--metric", "multi-bleu"]
     measured = run("evaluate", task.path("best"), *options)
     assert measured.stdout.startswith(f"BLEU = {max(scores):.2f}, ")

@@ -29,6 +29,7 @@ NO_SOURCE = (
 )
 TOOLS = ("build", "hypothesis", "mypy", "pytest", "ruff", "twine")
 EXAMPLE = REPOSITORY / "examples" / "english-french"
+INSTALL = REPOSITORY / "docs" / "install.md"
 
 
 def _run(*words: str | Path, cwd: Path, succeeds: bool = True) -> subprocess.CompletedProcess[str]:
@@ -115,13 +116,23 @@ def test_source_and_wheel_are_built_and_run_where_no_tool_is(tmp_path: Path) -> 
     said = _run(programs / "phrasescore", "--version", cwd=tmp_path)
     assert said.stdout == f"phrasescore {__version__}\n"
 
+    # The page's list of requirements without kenlm is the list of all others.
+    (code,) = re.findall(r"python -c '(.+?)' > needed.txt", INSTALL.read_text("utf-8"), re.DOTALL)
+    needed = _run(programs / "python", "-c", code, cwd=tmp_path).stdout.splitlines()
+    required = metadata.get_all("Requires-Dist") or []
+    others = {text for text in required if "extra ==" not in text} - {*needed}
+    assert [Requirement(text).name for text in others] == ["kenlm"]
+
 
 @pytest.mark.slow
-def test_the_first_recipe_of_the_readme_runs_where_no_tool_is(tmp_path: Path) -> None:
+def test_the_first_recipe_of_the_readme_runs_where_no_tool_and_no_kenlm_is(tmp_path: Path) -> None:
     _, wheel, _ = _build(tmp_path)
     programs = _install(wheel, tmp_path / "environment")
     shown = _run(programs / "phrasescore", "show", cwd=tmp_path).stdout
+    assert re.search("^kenlm +[0-9]", shown, re.MULTILINE)
     assert re.search("^ray +missing, for --engine ray", shown, re.MULTILINE)
+    for link in (tmp_path / "environment").glob("lib/python*/site-packages/kenlm*"):
+        link.unlink()
     for name in ("phrase-table.gz", "moses.ini"):
         shutil.copy(EXAMPLE / name, tmp_path)
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
@@ -136,6 +147,12 @@ def test_the_first_recipe_of_the_readme_runs_where_no_tool_is(tmp_path: Path) ->
     )
     _run(programs / "phrasescore", *shlex.split(annotate), cwd=tmp_path)
     assert "phrase-table.rnn.gz" in (tmp_path / "moses.rnn.ini").read_text(encoding="utf-8")
+    said = _run(
+        *(programs / "phrasescore", "score", "moses.ini", "moses.ini", "--lm", "lm.arpa"),
+        cwd=tmp_path,
+        succeeds=False,
+    )
+    assert said.stderr.startswith("Error: kenlm is not installed")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
 Candidates of a sentence are the reference with some words spoilt. ``Good0`` counts the words that
 are right, and has noise; ``Bad0`` has two values of noise. ``Edit0_x`` is sparse: some candidates
-have it. It takes weights as Moses does, or from a file of ``Name= value`` lines.
+have it. It takes weights as Moses does, from a moses.ini and an option, or from a file of
+``Name= value`` lines.
 """
 
 import argparse
@@ -45,12 +46,18 @@ def main() -> None:
     parser = argparse.ArgumentParser(allow_abbrev=False)
     parser.add_argument("--references", type=Path, required=True)
     parser.add_argument("--mood", type=Path, help="a file that says what goes wrong")
-    parser.add_argument("-f", "--ini")
+    parser.add_argument("-f", "--ini", type=Path)
     parser.add_argument("-weight-overwrite", "--weights", dest="weights", default="")
     parser.add_argument("--weights-file", type=Path)
     parser.add_argument("-n-best-list", "--nbest", dest="nbest", nargs="+", required=True)
     given = parser.parse_args()
-    weights = read_weights(given.weights_file.read_text() if given.weights_file else given.weights)
+    weights = {}
+    if given.ini:
+        section = given.ini.read_text().partition("[weight]\n")[2].partition("[")[0]
+        weights = read_weights(section)
+    if given.weights_file:
+        weights = read_weights(given.weights_file.read_text())
+    weights |= read_weights(given.weights)
     mood = given.mood.read_text().strip() if given.mood and given.mood.exists() else ""
     references = given.references.read_text().splitlines()
     sources = sys.stdin.read().splitlines()
@@ -62,17 +69,12 @@ def main() -> None:
     for number in range(len(sources) - (mood == "fewer")):
         scored = []
         for text, features in candidates(number, references[number].split()):
-            pairs = [
-                (weight, value)
-                for name, values in features.items()
-                for weight, value in zip(weights.get(name, [0] * len(values)), values, strict=True)
-            ]
-            total = sum(weight * value for weight, value in pairs)
-            fields = " ".join(
-                " ".join([f"{name}=", *(f"{value:.6g}" for value in values)])
-                for name, values in features.items()
-            )
-            scored.append((total, f"{number} ||| {text}  ||| {fields} ||| {total:.6g}\n"))
+            total, fields = 0.0, ""
+            for name, values in features.items():
+                fields += f"{name}= {' '.join(f'{value:.6g}' for value in values)} "
+                for place, value in enumerate(values):
+                    total += weights[name][place] * value if name in weights else 0.0
+            scored.append((total, f"{number} ||| {text}  ||| {fields}||| {total:.6g}\n"))
         scored.sort(key=lambda pair: -pair[0])
         lines.extend(line for _, line in scored[: int(given.nbest[1])])
     if mood == "silent":

@@ -6,7 +6,6 @@ text begins another one, sequences of ranks have the order of the lines.
 """
 
 from collections import defaultdict
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +13,12 @@ import numpy as np
 import numpy.typing as npt
 
 from moses_integration.alignments import Numbers, Starts, parse_block
-from phrasescore.errors import DataError, shown_path
 from phrasescore.io.corpora import FIELD_SEPARATOR, read_parallel_text
 from phrasescore.io.output import writing
-from phrasescore.io.text import read_lines, shorten
+from phrasescore.io.text import read_lines
 
 # Stands for the missing word of an unaligned word in the lexical tables.
 NULL = "NULL"
-MAX_WORDS = 2_000  # per sentence
 
 
 @dataclass(frozen=True)
@@ -135,14 +132,12 @@ def read_corpus(
     folder: Path,
     *,
     block_words: int,
-    on_sentence: Callable[[int], object],
 ) -> AlignedCorpus:
     """Read parallel text and its alignments, and write it in blocks to a folder.
 
+    :param source: sentences, as are those of ``target``, in which no word has ``|``.
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param block_words: number of words, of both sides together, after which a block ends.
-    :raises DataError: if the files have different lengths, a sentence is empty, has more than
-        `MAX_WORDS` words or a word with ``|``, or a link is malformed or outside its pair.
     """
     sides = _SentenceNumbers(), _SentenceNumbers()
     lines: list[bytes] = []
@@ -150,61 +145,22 @@ def read_corpus(
     sentences = 0
 
     def end_block() -> None:
-        before = sentences - len(lines)
-        links, starts = parse_block(lines, alignments, before)
+        links, starts = parse_block(lines, alignments, sentences - len(lines))
         block = SentenceBlock(*sides[0].arrays(), *sides[1].arrays(), links, starts)
-        _check_links(block, alignments, before)
         blocks.append(folder / f"sentences.{len(blocks)}")
         block.save(blocks[-1])
         for side in sides:
             side.clear()
         lines.clear()
 
-    aligned = read_lines(alignments)
-    for line in read_parallel_text(source, target):
-        links = next(aligned, None)
+    text = read_parallel_text(source, target)
+    for line, links in zip(text, read_lines(alignments), strict=True):
         sentences += 1
-        if links is None:
-            raise _missing_line(alignments, sentences, source)
-        if b"|" in line.raw:
-            for path, sentence in zip((source, target), line.pair, strict=True):
-                _check_words(path, sentences, sentence)
-        for path, side, words in zip((source, target), sides, line.pair, strict=True):
-            if len(words) > MAX_WORDS:
-                problem = f"expected at most {MAX_WORDS:,} words, found {len(words):,}"
-                raise DataError(path, sentences, f"{problem}: split or remove the sentence pair")
+        for side, words in zip(sides, line.pair, strict=True):
             side.add(words)
         lines.append(links)
         if len(sides[0].values) + len(sides[1].values) >= block_words:
             end_block()
-        on_sentence(1)
-    if next(aligned, None) is not None:
-        raise _missing_line(source, sentences + 1, alignments)
     if lines:
         end_block()
     return AlignedCorpus(sides[0].side(), sides[1].side(), tuple(blocks), sentences)
-
-
-def _missing_line(ended: str, number: int, other: str) -> DataError:
-    problem = f"expected as many lines as {shown_path(other)} has, found the end of the file"
-    return DataError(ended, number, problem)
-
-
-def _check_words(path: str, number: int, words: tuple[str, ...]) -> None:
-    for word in words:
-        if "|" in word:
-            problem = f"expected no '|' in words, found {shorten(word)}: Moses separates factors "
-            raise DataError(path, number, problem + "and fields with it; write &#124;")
-
-
-def _check_links(block: SentenceBlock, path: str, before: int) -> None:
-    lengths = np.stack((np.diff(block.source_starts), np.diff(block.target_starts)), 1)
-    sentences = np.repeat(np.arange(len(lengths)), np.diff(block.link_starts))
-    is_outside = (block.links >= lengths[sentences]).any(1)
-    if is_outside.any():
-        link = int(is_outside.argmax())
-        sentence = int(sentences[link])
-        shown = "-".join(map(str, block.links[link]))
-        size = f"the pair of {lengths[sentence, 0]} and {lengths[sentence, 1]} words"
-        problem = f"expected links inside {size}, found {shown} (0-based)"
-        raise DataError(path, before + sentence + 1, problem)

@@ -6,14 +6,12 @@ from itertools import islice, pairwise
 import numpy as np
 
 from moses_integration.alignments import parse_block
-from phrasescore.errors import DataError
 from phrasescore.io.corpora import read_together
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
 
 _BLOCK = 5_000  # sentences
-_MAX_WORDS = 2_000  # per sentence; the matrix of a pair of sentences must fit into the cache
 
 # What a cell of the matrix is: the first two are links of one direction only.
 _FORWARD, _BACKWARD, _BOTH, _ADDED = 1, 2, 3, 4
@@ -35,15 +33,6 @@ def symmetrize(forward: str, backward: str) -> Iterator[bytes]:
     while block := list(islice(lines, _BLOCK)):
         first, first_starts = parse_block([line for line, _ in block], forward, before)
         second, second_starts = parse_block([line for _, line in block], backward, before)
-        for path, links, starts in (
-            (forward, first, first_starts),
-            (backward, second, second_starts),
-        ):
-            if len(links) and links.max() >= _MAX_WORDS:
-                bad = int(np.argmax(links.max(1)))
-                line = before + int(np.searchsorted(starts, bad, side="right"))
-                problem = f"expected sentences of at most {_MAX_WORDS} words, found a link to word"
-                raise DataError(path, line, f"{problem} {links[bad].max() + 1}")
         joined, ends = _join(first, first_starts, second, second_starts)
         texts = [f"{source}-{target}" for source, target in joined.tolist()]
         for begin, end in pairwise((0, *ends.tolist())):

@@ -1,6 +1,5 @@
 """Build lexical tables, a phrase table and a reordering table from aligned parallel text."""
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,32 +16,30 @@ from moses_integration.building.lexicon import Counts, WordTables, add_counts, c
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
 from moses_integration.building.rows import RowLayout, Rows, merge_equal, sort_rows
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output, writing
 from phrasescore.io.sorted_rows import Bucket, SortedRuns
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
-MAX_LENGTH = 20  # words per phrase
 REORDERING_TABLE = f"reordering-table.{REORDERING}.gz"
 
-# Receives the name of a step, and how much of it is done, in sentences or rows.
-OnStep = Callable[[str, int, int | None], object]
+Report = Callable[[float], None]  # receives the share of the work that is done
 
 
 def build_tables(
-    source: str | os.PathLike[str],
-    target: str | os.PathLike[str],
-    alignments: str | os.PathLike[str],
-    folder: str | os.PathLike[str],
+    source: Path,
+    target: Path,
+    alignments: Path,
+    folder: Path,
     *,
     work: Path,
     max_phrase_length: int = 7,
     reordering: bool = True,
     workers: int = 1,
     block_words: int = 120_000,
-    on_step: OnStep = lambda step, done, total: None,  # noqa: ARG005
+    report: Report = lambda _share: None,
 ) -> int:
     """Write the tables of a phrase-based system to a folder; return the number of phrase pairs.
 
@@ -51,6 +48,7 @@ def build_tables(
     depend on ``workers`` and ``block_words``. Counts are exact; Moses adds float32 numbers, which
     are exact up to 2^24.
 
+    :param source: sentences, as are those of ``target``, in which no word has ``|``.
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.
     :param max_phrase_length: the longest phrase, in words of either side.
@@ -58,29 +56,19 @@ def build_tables(
     :param workers: number of threads.
     :param block_words: number of words, of both sides together, whose phrase pairs are sorted in
         memory at a time by each thread.
-    :param on_step: called with the name of a step, and how much of it is done.
-    :raises DataError: if the files have different lengths, or a line is malformed.
+    :raises PhrasescoreError: if there is no phrase pair.
     """
-    if not 1 <= max_phrase_length <= MAX_LENGTH:
-        raise ArgumentError(f"max_phrase_length must be 1 to {MAX_LENGTH}, got {max_phrase_length}")
     names = ["lex.f2e", "lex.e2f", "phrase-table.gz"]
     if reordering:
         names.append(REORDERING_TABLE)
-    paths = [os.path.join(folder, name) for name in names]
-    steps = _StepReports(on_step)
     with ExitStack() as stack:
-        outputs = [stack.enter_context(open_output(path)) for path in paths]
+        outputs = [stack.enter_context(open_output(str(folder / name))) for name in names]
         threads = stack.enter_context(ThreadPoolExecutor(workers))
         corpus = read_corpus(
-            os.fspath(source),
-            os.fspath(target),
-            os.fspath(alignments),
-            work,
-            block_words=block_words,
-            on_sentence=steps.begin("read sentences", None),
+            str(source), str(target), str(alignments), work, block_words=block_words
         )
         builder = _Builder(
-            corpus, max_phrase_length, work, threads, workers, 2 * block_words, steps
+            corpus, max_phrase_length, work, threads, workers, 2 * block_words, report
         )
         lexicon = builder.extract()
         for forward, backward in lexicon.lines(corpus.source, corpus.target):
@@ -96,23 +84,6 @@ def build_tables(
     return num_pairs
 
 
-class _StepReports:
-    """Reports how much of a step is done."""
-
-    def __init__(self, on_step: OnStep) -> None:
-        self._on_step = on_step
-
-    def begin(self, name: str, total: int | None) -> Callable[[int], None]:
-        done = 0
-
-        def advance(count: int = 1) -> None:
-            nonlocal done
-            done += count
-            self._on_step(name, done, total)
-
-        return advance
-
-
 class _Builder:
     """Extracts phrase pairs into sorted runs, and writes the tables bucket by bucket."""
 
@@ -124,9 +95,9 @@ class _Builder:
         threads: ThreadPoolExecutor,
         workers: int,
         bucket_rows: int,
-        steps: _StepReports,
+        report: Report,
     ) -> None:
-        self._corpus, self._steps = corpus, steps
+        self._corpus, self._report = corpus, report
         self._threads, self._workers = threads, workers
         layout = self._layout = RowLayout.of(corpus.source, corpus.target, length)
         columns, kind = layout.target.columns, np.uint64
@@ -136,7 +107,7 @@ class _Builder:
 
     def extract(self) -> WordTables:
         """Write the sorted runs, and return the lexicon."""
-        advance = self._steps.begin("extract blocks", len(self._corpus.blocks))
+        advance = self._advancing(0.1, 0.45, len(self._corpus.blocks))
         total: tuple[Counts, Counts] | None = None
         waiting: list[tuple[Counts, Counts]] = []
         for counts in self._in_order(self._extract_block, range(len(self._corpus.blocks))):
@@ -148,6 +119,17 @@ class _Builder:
             advance(1)
         assert total is not None
         return WordTables.from_counts(*add_counts([total, *waiting]), self._corpus)
+
+    def _advancing(self, begin: float, end: float, total: int) -> Callable[[int], None]:
+        """Return a function that counts parts of a step, and reports the share of all work."""
+        done = 0
+
+        def advance(count: int) -> None:
+            nonlocal done
+            done += count
+            self._report(begin + (end - begin) * done / total)
+
+        return advance
 
     def _in_order(
         self, work: Callable[[_Item], _Result], items: Iterable[_Item]
@@ -175,7 +157,7 @@ class _Builder:
 
     def count_targets(self) -> None:
         """Write how often each target phrase was extracted."""
-        advance = self._steps.begin("count target phrases", self._targets.num_rows)
+        advance = self._advancing(0.45, 0.55, self._targets.num_rows)
         buckets = self._targets.buckets()
         with writing(self._totals), open(self._totals, "wb") as file:
             for rows in self._in_order(partial(_merge, self._targets), buckets):
@@ -207,7 +189,7 @@ class _Builder:
                 orders = write_reordering(rows, pairs, packing, texts)
             return len(rows), len(pairs[0]), table, orders
 
-        advance = self._steps.begin("score phrase pairs", self._pairs.num_rows)
+        advance = self._advancing(0.55, 1.0, self._pairs.num_rows)
         num_pairs = 0
         for num_rows, count, table, orders in self._in_order(score, self._pairs.buckets()):
             outputs[0].write(table.data)

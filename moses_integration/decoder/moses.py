@@ -116,13 +116,22 @@ class DecoderCommand:
         words += ["-include-segmentation-in-n-best"] if request.segmentation else []
         return words
 
-    def __call__(self, source: str, weights: Weights, request: ListRequest, nbest: str) -> None:
+    def __call__(
+        self,
+        source: str,
+        weights: Weights,
+        request: ListRequest,
+        nbest: str,
+        *,
+        keeps_log: bool = True,
+    ) -> None:
         """Decode a file and write n-best lists.
 
         Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
         stdout and stderr to ``run1.out`` and ``run1.log``.
 
         :param nbest: the file for the lists; an existing file is replaced.
+        :param keeps_log: whether errors name the log.
         """
         with contextlib.suppress(FileNotFoundError):
             os.unlink(nbest)
@@ -142,14 +151,16 @@ class DecoderCommand:
             changed = {}  # Moses rounds the digits of its moses.ini itself
         with _for_moses(self.ini) as path:
             words = self.arguments(changed, nbest, weights_path, request, path)
-            _run(words, source, f"{work}.out", log)
+            _run(words, source, f"{work}.out", log, keeps_log=keeps_log)
+        tail = log_tail(log, is_named=keeps_log)
         if not os.path.exists(nbest) or not os.path.getsize(nbest):
-            raise PhrasescoreError(f"the decoder wrote no n-best list to {nbest}{log_tail(log)}")
+            where = f" to {nbest}" if keeps_log else ""
+            raise PhrasescoreError(f"the decoder wrote no n-best list{where}{tail}")
         with open(nbest, "rb") as stream:
             stream.seek(-1, os.SEEK_END)
             if stream.read() != b"\n":
                 problem = f"{nbest}: the last line is truncated; is the disk full?"
-                raise PhrasescoreError(f"{problem}{log_tail(log)}")
+                raise PhrasescoreError(f"{problem}{tail}")
         if characters:
             with open_output(nbest) as output:
                 output.writelines(_join_lists(nbest, is_distinct=request.distinct))
@@ -188,7 +199,7 @@ def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
             yield b"%s||| %s  |||%s\n" % (sentence, words, fields[1])
 
 
-def _run(command: list[str], source: str, output: str, log: str) -> None:
+def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool) -> None:
     """Run a decoder and wait for it to end; an interrupt also stops it."""
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
@@ -201,16 +212,16 @@ def _run(command: list[str], source: str, output: str, log: str) -> None:
         if code < 0:
             names = {number.value: number.name for number in signal.Signals}
             how = f"was killed by {names.get(-code, f'signal {-code}')}"
-        raise PhrasescoreError(f"the decoder {how}{log_tail(log)}")
+        raise PhrasescoreError(f"the decoder {how}{log_tail(log, is_named=keeps_log)}")
 
 
-def log_tail(log: str) -> str:
-    """Return the end of a decoder's stderr for a message, with the log's name."""
+def log_tail(log: str, *, is_named: bool = True) -> str:
+    """Return the end of a decoder's stderr for a message, with the log's name if ``is_named``."""
     with open(log, "rb") as stream:
         stream.seek(max(0, os.path.getsize(log) - _TAIL_BYTES))
         text = stream.read().decode(errors="replace")
     lines = [line.strip() for line in text.replace("\r", "\n").split("\n") if line.strip()]
-    name = f" (log: {log})"
+    name = f" (log: {log})" if is_named else ""
     if not lines:
         return f"; it wrote nothing to stderr{name}"
     return f"{name}: {' | '.join(lines[-_TAIL_LINES:])}"

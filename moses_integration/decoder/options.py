@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from moses_integration.decoder import configuration as kinds
-from moses_integration.decoder.configuration import DecoderConfiguration, FeatureSlot
-from moses_integration.decoder.phrase_tables import PhraseTables
+from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.phrase_tables import PhrasePairs
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
-from moses_integration.table_line import LOWEST_LOG
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.arpa import NgramModel, read_arpa
 from phrasescore.language_models.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
@@ -69,41 +68,39 @@ class TargetNumbers:
 
 
 class OptionTable:
-    """The options for all phrases in the given sentences, under one set of weights.
+    """The options for all source phrases of the given pairs, under one set of weights.
 
     :param other_language_weight: the total weight of other features that are language models. The
         first n-gram model estimates their scores for words that are not yet translated.
     :param numbers: the words by number, to which new ones are added; None for a new numbering.
     :ivar words: the words by id, starting with the words of the language models.
-    :ivar kept: the rows in ``tables`` that are kept for each source phrase, best first.
+    :ivar kept: the rows in ``pairs`` that are kept for each source phrase, best first.
     """
 
     def __init__(
         self,
         configuration: DecoderConfiguration,
         model: NgramModel,
-        tables: PhraseTables,
+        pairs: PhrasePairs,
         other_language_weight: float = 0.0,
-        numbers: "TargetNumbers | None" = None,
+        numbers: TargetNumbers | None = None,
     ) -> None:
         numbers = numbers or TargetNumbers(model)
         self.words = numbers.words
         slots = [slot for slot in configuration.slots if slot.kind in kinds.STATELESS]
-        pairs = tables.pairs
         self._targets, unique = _distinct(numbers, pairs.targets)
         log_probs = LN_10 * _estimate(model.tables, self._targets.starts, self._targets.values)
-        values = _values(slots, tables, self._targets.lengths[unique])
         # A matrix product rounds differently for other numbers of phrases.
-        score = (values * np.concatenate([slot.weights for slot in slots])).sum(axis=1)
+        score = (pairs.values * np.concatenate([slot.weights for slot in slots])).sum(axis=1)
         weights = configuration.language_weights()
         estimate = (weights[:, None] * log_probs).sum(axis=0)[unique]
         other = other_language_weight * log_probs[0, unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
         self._sources = {source.decode(): number for number, source in enumerate(pairs.sources)}
         self.kept = RaggedArray(kept, starts)
-        self._values, self._score = values[kept], score[kept]
+        self._values, self._score = pairs.values[kept], score[kept]
         self._estimate, self._other_estimate = estimate[kept], other[kept]
-        self._reordering = tables.reordering[kept]
+        self._reordering = pairs.reordering[kept]
         self._unique = unique[kept]
         self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
         self._affiliations = None
@@ -112,7 +109,7 @@ class OptionTable:
         self._longest = configuration.search.max_phrase_length
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
-        """Return the options for one of the sentences that the tables were read for."""
+        """Return the options for a sentence whose phrases the pairs have."""
         spans = self._spans(tokens)
         rows_of_spans = self.kept.positions(spans[:, 2])
         rows, sizes = rows_of_spans.values, rows_of_spans.lengths
@@ -170,19 +167,6 @@ def _distinct(numbers: TargetNumbers, targets: list[bytes]) -> tuple[RaggedArray
     distinct = RaggedArray.from_rows(list(map(numbers.number, index_of)))
     distinct = RaggedArray(distinct.values.astype(np.int32), distinct.starts)
     return distinct, np.array(unique, np.int64)
-
-
-def _values(slots: Sequence[FeatureSlot], tables: PhraseTables, lengths: Any) -> Any:
-    """Return the values of the stateless features for all pairs: (pairs, columns)."""
-    unknown = np.zeros(len(lengths))
-    unknown[tables.pairs.starts[tables.num_known] :] = LOWEST_LOG
-    values = {
-        kinds.PHRASE_TABLE: tables.pairs.log_probs,
-        kinds.WORDS: -lengths[:, None],
-        kinds.PHRASES: np.ones((len(lengths), 1)),
-        kinds.UNKNOWN_WORDS: unknown[:, None],
-    }
-    return np.hstack([values[slot.kind] for slot in slots])
 
 
 def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple[Any, Any]:

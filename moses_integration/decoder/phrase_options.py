@@ -1,12 +1,17 @@
 """The options of sentences, under weights that may change."""
 
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable
-from moses_integration.decoder.phrase_tables import read_tables
-from moses_integration.decoder.sentence_tables import SentenceTables
+from moses_integration.decoder.options import OptionTable, TargetNumbers
+from moses_integration.decoder.phrase_tables import PhrasePairs, PhraseTables, join_pairs, keys_of
+from moses_integration.source_text import keys_of_sentences
 from phrasescore.language_models.arpa import NgramModel
+
+_MOST_PAIRS = 500_000  # phrase pairs of a stream that are kept in memory
+_MOST_WORDS = 200_000  # numbered words of a stream that no language model has
 
 
 class PhraseOptions:
@@ -14,7 +19,9 @@ class PhraseOptions:
 
     :param aligned: whether the affiliations of the words are needed.
     :param sentences: the text, if it is known: its lines of the tables are read once, and new
-        weights sort and prune them in memory. Otherwise lines are found as they are needed.
+        weights sort and prune their pairs in memory. Otherwise lines are found as they are needed,
+        and the best pairs of the latest source phrases are kept.
+    :ivar num_copied: the number of words of a known text that are not in the table.
     """
 
     def __init__(
@@ -25,28 +32,63 @@ class PhraseOptions:
         aligned: bool,
         sentences: Sequence[Sequence[str]] | None = None,
     ) -> None:
-        self._model, self._aligned = model, aligned
-        self._tables = None
-        self.num_copied = 0  # words of a known text that are not in the table
-        if sentences is not None:
-            self._tables = tables = read_tables(configuration, sentences, aligned=aligned)
-            unknown = {word.decode() for word in tables.pairs.sources[tables.num_known :]}
-            self.num_copied = sum(word in unknown for words in sentences for word in words)
+        self._model, self._longest = model, configuration.search.max_phrase_length
+        self._tables = PhraseTables(configuration, aligned=aligned, indexed=sentences is None)
+        self._is_known = sentences is not None
+        words = Counter(word for sentence in sentences or () for word in sentence)
+        phrases = keys_of_sentences(sentences or (), self._longest)
+        pairs, unknown = self._find(phrases, map(str.encode, words))
+        self._pairs = self._tables.reorder(pairs)  # of a known text; for a stream, none
+        self.num_copied = sum(words[word.decode()] for word in unknown)
+
+    def _find(self, phrases: Any, words: Iterable[bytes]) -> tuple[PhrasePairs, list[bytes]]:
+        """Return the pairs without reordering scores, and the words that are not in the table.
+
+        :param phrases: the keys of the source phrases, for `PhraseTables.pairs`.
+        :param words: the words among the phrases.
+        """
+        pairs = self._tables.pairs(phrases)
+        unknown = sorted(set(words).difference(pairs.sources))
+        return join_pairs([pairs, self._tables.copied(unknown)]), unknown
 
     def use(self, configuration: DecoderConfiguration, other_language_weight: float) -> None:
         """Use the weights of a configuration; see `OptionTable` for the other weight."""
-        if self._tables is not None:
-            self._table = OptionTable(
-                configuration, self._model, self._tables, other_language_weight
-            )
-        else:
-            self._stream = SentenceTables(
-                configuration,
-                self._model,
-                aligned=self._aligned,
-                other_language_weight=other_language_weight,
-            )
+        self._configuration, self._other_weight = configuration, other_language_weight
+        self._numbers = TargetNumbers(self._model)
+        # The pairs of source phrases of a stream, the latest used last.
+        self._groups: OrderedDict[bytes, PhrasePairs] = OrderedDict()
+        self._num_pairs = 0
+        self._table = self._table_of(self._pairs)
 
     def of(self, sentence: Sequence[str]) -> OptionTable:
         """Return the options of a sentence, which must be one of a known text."""
-        return self._table if self._tables is not None else self._stream.options(sentence)
+        if self._is_known:
+            return self._table
+        self._numbers.forget(_MOST_WORDS)
+        words = [word.encode() for word in sentence]
+        phrases = dict.fromkeys(
+            b" ".join(words[start:end])
+            for start in range(len(words))
+            for end in range(start + 1, min(len(words), start + self._longest) + 1)
+        )
+        self._read([phrase for phrase in phrases if phrase not in self._groups])
+        known = [phrase for phrase in phrases if phrase in self._groups]
+        for phrase in known:
+            self._groups.move_to_end(phrase)
+        pairs = join_pairs([self._pairs, *(self._groups[phrase] for phrase in known)])
+        while self._num_pairs > _MOST_PAIRS:
+            self._num_pairs -= len(self._groups.popitem(last=False)[1].targets)
+        return self._table_of(pairs)
+
+    def _read(self, phrases: Sequence[bytes]) -> None:
+        """Read the pairs of source phrases, and keep the best ones."""
+        words = (phrase for phrase in phrases if b" " not in phrase)
+        pairs, _ = self._find(keys_of(phrases, 1), words)
+        kept = self._tables.reorder(pairs.take(self._table_of(pairs).kept))
+        for group in kept.groups():
+            self._groups[group.sources[0]] = group
+            self._num_pairs += len(group.targets)
+
+    def _table_of(self, pairs: PhrasePairs) -> OptionTable:
+        weights = self._configuration, self._model, pairs, self._other_weight
+        return OptionTable(*weights, self._numbers)

@@ -202,8 +202,8 @@ def main() -> None:
     """Improve phrase-based translation with neural networks, with Moses or without.
 
     To begin: 'init' chooses networks for a system of Moses or of 'build', and 'experiment' trains
-    and compares them. Step by step: 'train'; 'annotate' or 'rescore'; 'tune'; then 'decode' or
-    'rerank'. README.md and docs/tutorial.md have examples with figures.
+    and compares them. Step by step: 'train'; 'annotate' or 'rescore'; 'tune'; then 'translate'
+    or 'rerank'. README.md and docs/tutorial.md have examples with figures.
 
     The name '-' stands for stdin or stdout. Files whose names end in .gz are compressed. Only data
     is written to stdout; progress and messages go to stderr. 'phrasescore COMMAND --help' shows an

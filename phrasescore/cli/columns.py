@@ -27,15 +27,12 @@ named_scores = options.files(
 )
 
 
-def kinds(names: Collection[str], prefix: str = "") -> options.Decorator:
-    """Return an option for each kind of column, and ``--column`` for all kinds.
-
-    :param prefix: the beginning of the options' names, after ``--``.
-    """
+def kinds(names: Collection[str]) -> options.Decorator:
+    """Return an option for each kind of column, and ``--column`` for all kinds."""
     lines = {name: COLUMN_KINDS[name] for name in names}
     of_kinds = [
         options.option(
-            f"{_flags(name, prefix)} {_param(name)}",
+            f"--{name.replace('_', '-')} {_param(name)}",
             line.help,
             type=options.FILE_NAME if line.metavar in ("MODEL", "FOLDER", "FILE") else str,
             multiple=True,
@@ -45,7 +42,7 @@ def kinds(names: Collection[str], prefix: str = "") -> options.Decorator:
         for name, line in lines.items()
     ]
     general = options.option(
-        f"--{prefix}{_GENERAL} {_param(_GENERAL)}",
+        f"--{_GENERAL} {_param(_GENERAL)}",
         "Add a column with options, as in 'model = \"joint\", unnormalized = true'. Every kind of "
         "column has the option name, its name in n-best lists.",
         multiple=True,
@@ -55,11 +52,6 @@ def kinds(names: Collection[str], prefix: str = "") -> options.Decorator:
     return options.together(*of_kinds, general)
 
 
-def _flags(name: str, prefix: str) -> str:
-    short = "--rescore " if prefix and name == "model" else ""
-    return f"{short}--{prefix}{name.replace('_', '-')}"
-
-
 def _param(name: str) -> str:
     return f"{name}_columns"
 
@@ -67,8 +59,6 @@ def _param(name: str) -> str:
 _OF_TEXT = [name for name in COLUMN_KINDS if name != "scores"]
 of_tables = kinds([name for name, kind in COLUMN_KINDS.items() if kind.of_phrases])
 of_text = kinds(_OF_TEXT)
-of_rounds = kinds(_OF_TEXT, "rescore-")
-OF_ROUNDS = {_param(name) for name in (_GENERAL, *_OF_TEXT)}  # the parameters of `of_rounds`
 
 
 class OrderedColumns(options.Verb):

@@ -26,9 +26,16 @@ _text = partial(options.file, nargs=2, required=True)
     "FOLDER",
     required=True,
 )
+@heading("Input")
+@options.option(
+    "--rows",
+    "Make only these rows, with what they need, and keep the others that are done.",
+    metavar="ROW,...",
+    show_default="all",
+)
 @heading("Long runs")
 @options.flag("--dry-run", "List the steps, and show which are done.")
-def experiment(config: str, output: str, dry_run: bool) -> None:
+def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> None:
     """Train, annotate, tune and translate for each row of a table in CONFIG, a TOML file.
 
     Each row has its own weights, from several tuning runs. The results are table.txt, table.toml
@@ -39,31 +46,32 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
     from phrasescore.workflows.experiment.run import plan_experiment, run_experiment
     from phrasescore.workflows.experiment.table import REPORT
 
+    wanted = rows.split(",") if rows else ()
     if dry_run:
-        rows = [
-            (str(number), "done" if step.is_done else "to do", f"{step.name}: {step.command}")
-            for number, step in enumerate(plan_experiment(config, output), start=1)
+        lines = [
+            (str(number), "done" if step.is_done else "to do", step.name, step.description)
+            for number, step in enumerate(plan_experiment(config, output, rows=wanted), start=1)
         ]
-        print_text("\n".join(text_table(rows, "rl")))
+        print_text("\n".join(text_table(lines, "rl")))
     else:
         try:
-            table = run_experiment(config, output, command=typed_command())
+            table = run_experiment(config, output, rows=wanted, command=typed_command())
         except (KeyboardInterrupt, EndedBySignal):
             say("stopped; the same command continues")
             raise
         best = {number for number, row in enumerate(table.rows, 1) if row.name == table.best}
         print_text(table.to_text(), bold=best)
         page = os.path.join(output, REPORT, "index.html")
-        system = table.chosen.system and os.path.join(output, table.chosen.system)
-        next_step.suggest(output=page, system=system, choice=table.choice())
+        folder = output if table.chosen.system else None
+        next_step.suggest(output=page, folder=folder, choice=table.choice())
 
 
 @options.verb(
     "Plan an experiment for a system and its texts",
-    "init system/moses.ini --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
+    "init system --train train.en train.fr --dev dev.en dev.fr --test test.en test.fr "
     "-o experiment.toml",
 )
-@options.argument("moses_ini", metavar="MOSES_INI")
+@options.argument("system", metavar="SYSTEM")
 @heading("Input")
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
 @_text("--dev", "The text for tuning; REF may stand for REF0, REF1, ...", "SOURCE REF")
@@ -71,7 +79,7 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
 @options.file(
     "--alignments",
     "The word alignment of the training text, for a joint model.",
-    show_default="a file aligned.* beside the phrase table or MOSES_INI",
+    show_default="a file aligned.* beside the phrase table or the moses.ini",
 )
 @heading("Time")
 @options.option(
@@ -82,16 +90,17 @@ def experiment(config: str, output: str, dry_run: bool) -> None:
 )
 @heading("Output")
 @options.file("-o --output", "The file to write.", "CONFIG", required=True)
-def init(moses_ini: str, output: str, **given: Any) -> None:
-    """Write CONFIG, the file of an experiment, for the system MOSES_INI and parallel text.
+def init(system: str, output: str, **given: Any) -> None:
+    """Write CONFIG, the file of an experiment, for SYSTEM and parallel text.
 
-    Rows and networks are chosen by the amount of text and the time. All files are checked, and the
-    search is measured. The expected time of each step is printed.
+    SYSTEM is the folder of 'build', or a moses.ini. Rows and networks are chosen by the amount of
+    text and the time. All files are checked, and the search is measured. The expected time of each
+    step is printed.
     """
     from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.init import init_experiment
 
-    new = init_experiment(moses_ini, output, **given)
+    new = init_experiment(system, output, **given)
     rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Saved: {each}" for each in new.saved]

@@ -9,6 +9,7 @@ import click
 from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading, names_of
 from phrasescore.cli.progress import show_progress
+from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
@@ -128,41 +129,59 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 
 
 def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
-    """Log why training ended, what the network promises, and the next step."""
-    from phrasescore.report.verdict import judge
+    """Log the next step, which depends on what the network promises."""
+    from phrasescore.training.verdict import judge_model
 
     is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
-    _logger.info("%s: %s", model, record.summary())
-    has_pieces = os.path.exists(os.path.join(model, "target.spm"))
-    verdicts = list(judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces))
-    for found in verdicts:
-        _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
-    is_bad = any(found.is_bad for found in verdicts)
+    is_bad = any(found.is_bad for found in judge_model(kind, model, record, num_inputs))
     next_step.suggest(is_of_table=is_of_table, is_bad=is_bad)
 
 
 @options.verb(
-    "Write a cslm or joint model for the search of Moses",
-    "export cslm -o cslm.nplm --moses-ini moses.ini --moses-ini-out moses.cslm.ini",
+    "Write a system, or a cslm or joint model, for Moses",
+    "export system --format moses -o moses.ini",
 )
-@options.argument("model", metavar="MODEL")
+@options.argument("path", metavar="MODEL|SYSTEM")
 @heading("Output")
+@options.choice(
+    "--format",
+    "nplm: the file of a network, which a Moses built with NPLM loads. moses: the moses.ini of a "
+    "system, with absolute paths and the weights of the search.",
+    ("nplm", "moses"),
+    default="nplm",
+)
 @options.output
 @heading("Input")
-@options.file("--moses-ini", "The moses.ini that the network's feature is added to.", "IN")
+@options.file(
+    "--moses-ini", "For nplm: the moses.ini that the network's feature is added to.", "IN"
+)
+@options.file("--weights", "For moses: weights that replace those of the system.")
 @heading("Output")
 @options.file("--moses-ini-out", "Write the moses.ini with the new feature, at weight 0.", "OUT")
-def export(model: str, output: str, **given: Any) -> None:
-    """Export the network MODEL, of the kind cslm or joint, for use in Moses' search.
+@click.pass_context
+def export(ctx: click.Context, /, path: str, output: str, **given: Any) -> None:
+    """Export the network MODEL, of the kind cslm or joint, or with --format moses a SYSTEM.
 
-    The format is NPLM's text format, which a Moses built with NPLM loads.
-    Moses scores without log Z, so the network must have been trained with
+    Moses scores without log Z, so a network must have been trained with
     --set model.self_normalization=0.1. The words of a joint model are written to
     OUTPUT.source_vocab and OUTPUT.target_vocab.
     """
     from phrasescore.workflows.export import export as run
+    from phrasescore.workflows.export import export_system
 
-    done = run(model, output, **given)
+    if given.pop("format") == "moses":
+        options.refuse_others(
+            ctx, {"path", "output", "format", "weights"}, "requires --format nplm"
+        )
+        left_out = export_system(path, output, weights=given["weights"])
+        for names, where in ((left_out.search, "in the search"), (left_out.lists, "of the lists")):
+            if names:
+                _logger.warning("Moses does not have the features %s: %s", where, ", ".join(names))
+        next_step.suggest()
+        return
+    if given.pop("weights") is not None:
+        raise ArgumentError("--weights requires --format moses")
+    done = run(path, output, **given)
     kind = f"{done.kind} {done.name}" if done.name else done.kind
     size = f"{done.num_bytes_in_moses / 1e6:,.0f} MB in Moses"
     _logger.info("%s: order %d, %s words; %s", kind, done.order, f"{done.input_words:,}", size)

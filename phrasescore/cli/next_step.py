@@ -4,15 +4,14 @@ The command has the file names of this run. Words in capitals stand for files th
 """
 
 import logging
-import os
-import re
-import shlex
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from shlex import quote
 from typing import Any
 
 import click
+
+from phrasescore.settings.toml_file import to_toml
 
 _logger = logging.getLogger(__name__)
 
@@ -24,7 +23,6 @@ _WRITTEN = (
     *("word_scores", "segments", "explain", "differences", "plot", "nbest_file"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
-_INI = "MOSES_INI"
 # sacrebleu's tokenizers for target languages whose marks or words 13a does not separate.
 _TOKENIZERS = {
     **dict.fromkeys(("am", "ar", "as", "bn", "fa", "hi", "ne", "or", "pa", "ti", "ur"), "intl"),
@@ -53,96 +51,66 @@ def suggest(**facts: Any) -> None:
     _logger.info("%s", said)
 
 
-def _tagged(path: str, tag: str) -> str:
-    """Return a quoted name in the working folder: ``table.rnn.gz`` from ``table.gz``."""
-    name = Path("moses.ini" if path == _INI else path).name
-    tag = re.sub(r"[^\w.-]+", "-", tag)  # moses.ini can hold no path with blanks
-    ending = next((each for each in (".gz", ".ini") if name.endswith(each)), "")
-    return quote(f"{name.removesuffix(ending)}.{tag}{ending}")
-
-
-def _tune(decoder: str, ini: str, more: str = "") -> str:
-    new = f"--moses-ini-out {_tagged(ini, 'tuned')} -o weights"
-    return f"phrasescore tune --decoder {decoder} {_DEV} {more}{new}"
+def _tune(system: str) -> str:
+    return f"phrasescore tune {system} {_DEV} -o tuned"
 
 
 def _after_train(given: Given) -> Step | None:
     if given["is_bad"]:
         return None  # to train longer, as the verdict says
     kind, model = given["kind"], given["output"]
-    if kind in _SEARCHED:
-        flags = quote(f"--feature {kind} --model {quote(model)}")
-        command = _tune(f"embedded --config {_INI}", _INI, f"--decoder-flags {flags} ")
-        return "use the network in the search, and find its weight", [command]
-    if not given["is_of_table"]:
-        command = f"rescore NBEST --source SOURCE --model {quote(model)} -o NBEST.rescored"
-        return "add the network's score to n-best lists", [f"phrasescore {command}"]
-    table = next((path for path in given["inputs"] if path != "-"), "TABLE")
-    beside, tag = str(Path(table).with_name("moses.ini")), Path(model).name
-    ini = f"{quote(beside) if os.path.isfile(beside) else _INI}"
-    new = f"-o {_tagged(table, tag)} --moses-ini {ini} --moses-ini-out {_tagged(_INI, tag)}"
-    return "add the network's score to the phrase table", [
-        f"phrasescore annotate {quote(table)} --model {quote(model)} {new}"
-    ]
+    if given["is_of_table"]:
+        command = f"phrasescore annotate {_system_of(given['inputs'])} --model {quote(model)}"
+        return "add the network's score to a system's phrase table", [f"{command} -o new-system"]
+    key = "search" if kind in _SEARCHED else "lists"
+    purpose = "add a line to a system.toml (paths start in its folder), and find the new weight"
+    return purpose, [f"{key} = [{{ model = {to_toml(model)} }}]", _tune("SYSTEM")]
+
+
+def _system_of(inputs: Sequence[str]) -> str:
+    """Return the quoted name of the system that has a phrase table, if it is beside it."""
+    folder = next((Path(path).parent for path in inputs if path != "-"), Path())
+    names = [folder] if (folder / "system.toml").is_file() else [folder / "moses.ini"]
+    return next((quote(str(name)) for name in names if name.exists()), "SYSTEM")
 
 
 def _after_new_column(given: Given) -> Step | None:
-    if (ini := given["moses_ini_out"]) is None:
+    is_system = Path(given["output"]).is_dir()
+    if (system := given["output"] if is_system else given["moses_ini_out"]) is None:
         return None
-    return "find the weight of the new column", [_tune(f"embedded --config {quote(ini)}", ini)]
+    return "find the weight of the new column", [_tune(quote(system))]
 
 
 def _after_export(given: Given) -> Step | None:
+    if given["format"] == "moses":
+        command = f"moses -f {quote(given['output'])} < TEXT > TRANSLATIONS"
+        return "translate with Moses in any folder", [command]
     if (ini := given["moses_ini_out"]) is None:
         return None
-    decoder = quote(f"moses -f {quote(ini)}")
-    return "find the network's weight with a Moses that has NPLM", [_tune(decoder, ini)]
+    decoder = f"--decoder {quote(f'moses -f {quote(ini)}')}"
+    return "find the network's weight with a Moses that has NPLM", [_tune(decoder)]
 
 
 def _after_lists(given: Given) -> Step | None:
     """Return what to do with lists that have new features or hypotheses."""
     if (lists := given["output"]) == "-":
         return None
-    lists = quote(lists)
+    lists, start = quote(lists), "--weights START_WEIGHTS"
     return "find weights if the lists are of the development text, or use weights", [
-        f"phrasescore tune {lists} --references REFERENCES --moses-ini {_INI} -o weights",
+        f"phrasescore tune --lists {lists} --references REFERENCES {start} -o weights",
         f"phrasescore rerank {lists} --weights weights -o translations",
     ]
 
 
-def _has_features(ini: str, names: Collection[str]) -> bool:
-    from moses_integration.moses_ini import MosesIni
-
-    return set(names) <= MosesIni.read(ini).tuneable_weights().keys()
-
-
-def _after_tune(given: Given) -> Step | None:
-    """Return how to translate with the weights: by the search, by lists, or by both."""
-    purpose = "translate with these weights"
-    weights = f"--weights {'WEIGHTS' if given['output'] == '-' else quote(given['output'])}"
-    decoder, ini, added = given["decoder"], given["moses_ini_out"], given["rescore_options"]
-    if decoder is None and (ini in (None, "-") or not _has_features(ini, given["names"])):
-        commands = [f"phrasescore rerank TEST_NBEST {weights} -o test.out"]
-        purpose = "translate by lists of the test text that have the same features"
-    elif decoder is None:
-        commands = [f"phrasescore decode TEST --config {quote(ini)} -o test.out"]
-    elif decoder == "embedded":
-        size = given["nbest_size"]
-        nbest = f"--nbest test.nbest --nbest-size {size} --distinct " * bool(added)
-        flags = f"{given['decoder_flags']} ".lstrip()
-        config = f"--config {quote(given['moses_ini'])} {weights}"
-        commands = [f"phrasescore decode TEST {config} {flags}{nbest}-o test.out"]
-    elif "{nbest}" in decoder:
-        commands = []  # the decoder's options are unknown
-    else:
-        nbest = f" -n-best-list test.nbest {given['nbest_size']} distinct" * bool(added)
-        own = quote(ini or os.path.join(given["folder"], "moses.ini"))
-        commands = [f"{quote(shlex.split(decoder)[0])} -f {own} -i TEST{nbest}"]
-    if added:
-        options = f"--source TEST {shlex.join(added)} -o test.rescored"
-        commands.append(f"phrasescore rescore test.nbest {options}")
-        commands.append(f"phrasescore rerank test.rescored {weights} -o test.reranked")
-    return (purpose, commands) if commands else None
+def _after_tune(given: Given) -> Step:
+    """Return how to translate with the tuned system, or with weights for lists."""
+    output = quote(given["output"])
+    if given["lists"]:
+        command = f"phrasescore rerank TEST_NBEST --weights {output} -o test.out"
+        return "translate by lists of the test text that have the same features", [command]
+    words = " --tokenized" * given["tokenized"]
+    command = f"phrasescore translate {output} TEXT{words} -o TRANSLATIONS"
+    return "translate with the tuned system", [command]
 
 
 def _after_translation(given: Given) -> Step | None:
@@ -170,19 +138,11 @@ def _after_system(given: Given) -> Step | None:
     return "compare the translations with references", [cut + command]
 
 
-def _after_decode(given: Given) -> Step | None:
-    lists = given["nbest_file"] or "-"
-    if "-" in (lists, given["source"]):
-        return _after_translation(given)
-    options = f"--source {quote(given['source'])} --model MODEL -o {_tagged(lists, 'rescored')}"
-    return "add a network's score to the lists", [f"phrasescore rescore {quote(lists)} {options}"]
-
-
 def _after_build(given: Given) -> Step:
     texts = f"--train {quote(given['source'])} {quote(given['target'])} --dev DEV_SOURCE "
     texts += "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml"
-    ini = quote(f"{given['output']}/moses.ini")
-    return "choose networks for the system", [f"phrasescore init {ini} {texts}"]
+    system = quote(given["output"])
+    return "choose networks for the system", [f"phrasescore init {system} {texts}"]
 
 
 def _after_init(given: Given) -> Step:
@@ -193,16 +153,15 @@ def _after_init(given: Given) -> Step:
 
 
 def _after_experiment(given: Given) -> Step | None:
-    if not (system := given["system"]):
+    if (folder := given["folder"]) is None:
         return None
-    command = f"phrasescore translate {quote(system)} TEXT -o TRANSLATIONS"
-    return f"translate with {given['choice']}", [command]
+    commands = [f"phrasescore translate {quote(folder)} TEXT", f"phrasescore serve {quote(folder)}"]
+    return f"translate with {given['choice']}", commands
 
 
 _NEXT: dict[str, Callable[[Given], Step | None]] = {
     "annotate": _after_new_column,
     "build": _after_build,
-    "decode": _after_decode,
     "experiment": _after_experiment,
     "export": _after_export,
     "generate": _after_translation,

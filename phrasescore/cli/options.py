@@ -29,7 +29,7 @@ Subject = Literal[
     "Selection",
     "Segments",
     "Tuning",
-    "Rounds with a decoder",
+    "Rounds of a system",
     "Search",
     "Cube pruning",
     "Networks and features",

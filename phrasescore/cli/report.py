@@ -63,7 +63,7 @@ def report(table: str | None, output: str, **given: Any) -> None:
     says so. FOLDER contains index.html, which needs no other files and no
     network access, and the data in report.json.
     """
-    from phrasescore.workflows.report import make_report
+    from phrasescore.report.make_report import make_report
 
     given["translations"] = [tuple(pair.split("=", 1)) for pair in given["translations"]]
     given = grouped(make_report, given)

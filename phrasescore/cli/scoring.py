@@ -16,13 +16,12 @@ _logger = logging.getLogger(__name__)
 
 
 @options.verb(
-    "Add scores of networks to a phrase table",
-    "annotate phrase-table.gz --model model -o phrase-table.new.gz --moses-ini moses.ini "
-    "--moses-ini-out moses.new.ini",
+    "Add scores of networks to a system's phrase table",
+    "annotate system --model model -o new-system",
     columns.OrderedColumns,
     main="--model --feature -o --moses-ini --moses-ini-out --for --resume --workers",
 )
-@options.argument("table", metavar="TABLE")
+@options.argument("table", metavar="SYSTEM|TABLE")
 @columns.of_tables
 @options.output
 @heading("Input")
@@ -39,10 +38,11 @@ _logger = logging.getLogger(__name__)
 @options.of(Compute)
 @click.pass_context
 def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> None:
-    """Add one score column per model or feature to the phrase table TABLE.
+    """Add one score column per model or feature to the phrase table of SYSTEM, or to TABLE.
 
-    The new columns follow the table's own columns, in the order of the options; all other bytes are
-    unchanged. As Moses expects, a column holds probabilities: exp of a natural logarithm.
+    For a SYSTEM, the output is the folder of a new system, in which the new columns have weight 0.
+    They follow the table's own columns, in the order of the options; all other bytes are unchanged.
+    As Moses expects, a column holds probabilities: exp of a natural logarithm.
     """
     from phrasescore.workflows.annotate import annotate as run
 
@@ -51,8 +51,6 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     if given["texts"]:
         counts = f"{done.scored:,} of {done.lines:,}"
         _logger.info("%s lines have a source that occurs in the texts", counts)
-    for summary in done.columns:
-        _logger.info("%s", summary)
     next_step.suggest()
 
 

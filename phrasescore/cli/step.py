@@ -1,4 +1,4 @@
-"""``python -m phrasescore.cli.step VERB ...``: run one step of an experiment.
+"""``python -m phrasescore.cli.step``: run one step of an experiment, whose settings are on stdin.
 
 Messages for the experiment are written to stdout as JSON; all other output is the step's log.
 """
@@ -12,7 +12,10 @@ import msgspec
 
 from phrasescore.cli import main
 from phrasescore.cli.options import LOGGERS
-from phrasescore.workflows.experiment.commands import Message
+from phrasescore.cli.progress import show_progress
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.workflows.experiment.functions import run_step
+from phrasescore.workflows.experiment.process import Message
 
 _EVERY = 55.0  # seconds between progress messages
 
@@ -40,10 +43,17 @@ class _Sender(logging.Handler):
         self._file.write(msgspec.json.encode(message) + b"\n")
 
 
+@main.command(hidden=True)
+def step() -> None:
+    """Run one step of an experiment."""
+    try:
+        run_step(sys.stdin.buffer.read(), show_progress)
+    except ArgumentError as error:  # not about this command's own arguments
+        raise PhrasescoreError(str(error)) from error
+
+
 if __name__ == "__main__":
-    # The experiment itself takes the next step.
-    logging.getLogger("phrasescore.cli.next_step").setLevel(logging.WARNING)
     sender = _Sender()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(sender)
-    main(sys.argv[1:], prog_name="phrasescore")
+    main(["step"], prog_name="phrasescore")

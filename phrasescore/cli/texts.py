@@ -65,8 +65,8 @@ def evaluate(**given: Any) -> None:
 @options.file("--model", "A trained language model (kind cslm).", "MODEL")
 @options.file(
     "--lm",
-    "An n-gram model: an ARPA file (also .gz). With --model, it also predicts the words outside "
-    "the network's shortlist.",
+    "An n-gram model: an ARPA file (also .gz) or a KenLM binary. With --model, it also predicts "
+    "the words outside the network's shortlist.",
 )
 @heading("Output")
 @options.report_format

@@ -1,10 +1,11 @@
-"""``phrasescore tune``: tune feature weights on n-best lists or with a decoder."""
+"""``phrasescore tune``: tune a system in rounds, or weights on n-best lists."""
 
+from dataclasses import replace
 from typing import Any
 
 import click
 
-from phrasescore.cli import columns, next_step, options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading, names_of, only
 from phrasescore.cli.progress import show_progress
 from phrasescore.settings import tuning
@@ -12,10 +13,12 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from tuning.settings import METRICS
 
-# Parameters that are not fields of settings: shared, for lists, and for rounds with a decoder.
-_SHARED = {"references", "start", "output"}
-_OF_LISTS = _SHARED | {"lists"}
-_OF_ROUNDS = _SHARED | {"source", "folder", "resume"}
+_SHARED = {"references", "start", "output", "report"}
+_OF_LISTS = _SHARED | {"lists", "threads"} | names_of(tuning.ListTuning)
+# What a command builds the system from, and how it is tuned.
+_OF_SYSTEM = {"names", "decoder", "decoder_flags", "nbest_size", "changes"}
+_OF_ROUNDS = _SHARED | {"source", "work", "tokenized", "resume"}
+_OF_ROUNDS |= names_of(tuning.RoundTuning, Compute)
 
 
 def _metric_weights(
@@ -38,39 +41,51 @@ def _metric_weights(
 
 @options.verb(
     "Find the feature weights with the highest BLEU",
-    "tune nbest.new.gz --references dev.fr --weights moses.ini -o weights",
-    main="--references --weights --source --decoder --moses-ini --moses-ini-out -o --resume",
-    kind=columns.OrderedColumns,
+    "tune model --source dev.en --references dev.fr -o tuned",
+    main="--source --references --weights --lists --decoder -o --resume",
 )
-@options.argument("lists", metavar="[NBEST]...", nargs=-1)
+@options.argument("names", metavar="[SYSTEM]", nargs=-1)
 @heading("Input")
+@options.file("--source", "The source text.")
 @options.references()
+@options.flag("--tokenized", "The source and the references are the system's words.")
 @options.file(
     "--weights start",
-    "Start weights, with which the lists were made: 'Name= value' lines, or a moses.ini. Features "
-    "without a weight start at 0.",
+    "Start weights: a file of 'Name= value' lines, a moses.ini or a system. For --lists, the "
+    "weights with which they were made.",
 )
-@options.file("--source", "The text to decode.")
-@heading("Rounds with a decoder")
+@options.files("--lists", "Tune on these n-best lists, and write only weights.", "NBEST")
+@heading("Rounds of a system")
 @options.option(
     "--decoder",
-    "Decode, pool and optimise in rounds with a decoder: Moses' command, such as "
-    "'moses -f moses.ini'; 'embedded', the search of phrasescore decode, which requires --config; "
-    "or another command that contains {nbest}, {weights} and {size}.",
+    "Translate with Moses' command, such as 'moses -f moses.ini', or another command that contains "
+    "{nbest}, {weights} and {size}.",
     metavar="COMMAND",
 )
 @options.option(
     "--decoder-flags",
-    "More options for the decoder's command; with 'embedded', options of phrasescore decode.",
+    "More options for the decoder's command.",
     metavar="FLAGS",
     default="",
     show_default=False,
 )
+@options.option(
+    "--nbest-size",
+    "Number of hypotheses per list.",
+    type=click.IntRange(min=1),
+    show_default="the system's",
+)
+@options.option(
+    "--set changes",
+    "Change a limit of the search, as in limits.stack=30. Repeatable.",
+    metavar="NAME=VALUE",
+    multiple=True,
+)
 @options.file(
-    "--working-dir folder",
-    "The folder for lists, logs, the state of the run and the best moses.ini.",
+    "--working-dir work",
+    "The folder for the lists, the logs and the state of the run.",
     "DIR",
-    default="mert-work",
+    show_default="OUTPUT.work",
 )
 @options.of(
     tuning.TuningMethod,
@@ -81,68 +96,63 @@ def _metric_weights(
     },
 )
 @options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
-@columns.of_rounds
 @options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
-@options.of(tuning.TuningFiles)
-@options.of(tuning.RoundTuningFiles, without=names_of(tuning.TuningFiles))
+@heading("Output")
+@options.file(
+    "--report",
+    "Write each feature's weight and contribution, and the metric without the feature; as JSON if "
+    "FILE ends in .json.",
+)
 @options.of(Compute, without=["precision"])
 @options.output
 @heading("Long runs")
 @options.flag("--resume", "Continue the run in --working-dir.")
 @click.pass_context
 def tune(ctx: click.Context, /, **given: Any) -> None:
-    """Find feature weights that increase BLEU on NBEST, Moses' n-best lists for a development set.
+    """Find feature weights that increase BLEU on a development set, and write the tuned SYSTEM.
 
-    The lists of several files are pooled. The new weights are never worse on the lists than the
-    start weights. They are written as 'Name= value' lines, which rerank and Moses' tools read. With
-    --decoder, the lists are made in rounds, as mert-moses.pl does. BLEU before and after tuning is
-    on stderr. Without lists, --weights, --moses-ini and --moses-ini-out only write a moses.ini.
+    Each round translates the source text, adds the n-best lists to those of all earlier rounds, and
+    optimises, as mert-moses.pl does. BLEU before and after tuning is on stderr. With --lists, the
+    weights are tuned on n-best lists that exist, and are written as 'Name= value' lines.
     """
-    decoder = given["decoder"]
-    if _only_merges(ctx):
-        from phrasescore.workflows.tune.lists import merge_weights
+    _check_mode(ctx, given)
+    if given["lists"]:
+        from phrasescore.workflows.tune_lists import tune as tune_lists
 
-        merge_weights(given["start"], given["moses_ini"], given["moses_ini_out"])
-        next_step.suggest(names=(), rescore_options=())
-    elif decoder is None:
-        from phrasescore.workflows.tune.lists import tune as tune_lists
-
-        own = _OF_LISTS | names_of(tuning.ListTuning, tuning.TuningFiles) | {"threads"}
-        options.refuse_others(ctx, own | {"device"}, "can only be used with --decoder")
-        done = tune_lists(**grouped(tune_lists, only(given, own)), progress=show_progress)
-        next_step.suggest(names=done.weights.lists.keys(), rescore_options=())
+        given["lists"] += given["names"]
+        tune_lists(**grouped(tune_lists, only(given, _OF_LISTS)), progress=show_progress)
     else:
-        from phrasescore.workflows.tune.loop import tune_with_decoder
+        from phrasescore.systems.system import System, read_system
+        from phrasescore.workflows.tune_system import tune_system
 
-        own = _OF_ROUNDS | names_of(tuning.RoundTuning, tuning.RoundTuningFiles, Compute)
-        wanted = columns.take_columns(ctx, given)
-        allowed = {*own, *columns.OF_ROUNDS, "decoder", "decoder_flags"}
-        options.refuse_others(ctx, allowed, "cannot be used with --decoder")
-        flags = given["decoder_flags"]
-        tune_with_decoder(
-            f"{decoder} {flags}".strip(),
-            **grouped(tune_with_decoder, only(given, own)),
-            columns=wanted,
-            progress=show_progress,
-        )
-        words = [word for column in wanted for word in column.options()]
-        next_step.suggest(rescore_options=words)
+        path, changes = next(iter(given["names"]), None), given["changes"]
+        if given["decoder"] is not None:
+            command = f"{given['decoder']} {given['decoder_flags']}".strip()
+            system = System.of_command(command, path, changes)
+        else:
+            system = read_system(path, changes)
+        if given["nbest_size"] is not None:
+            system = replace(system, nbest_size=given["nbest_size"])
+        own = grouped(tune_system, only(given, _OF_ROUNDS))
+        tune_system(system, **own, progress=show_progress)
+    next_step.suggest()
 
 
-def _only_merges(ctx: click.Context) -> bool:
-    """Return whether the command only merges weights into a moses.ini; reject unclear inputs."""
-    given = options.given_flags(ctx).keys()
-    merged = {"start", "moses_ini", "moses_ini_out"}
-    inputs = {"lists", "references", "decoder"}
-    kinds = "give either NBEST or --decoder"
-    if merged <= given and not inputs & given:
-        if given - {*merged, "seed", "device", "threads"}:
-            problem = f"{kinds}; without them, only --weights, --moses-ini and --moses-ini-out have"
-            raise click.UsageError(f"{problem} an effect: they write a moses.ini with the weights")
-        return True
-    if ("lists" in given) == ("decoder" in given):
-        raise click.UsageError(kinds)
-    missing = [name for name in ("source", "references") if name not in given]
-    if "decoder" in given and missing:
-        raise click.UsageError(f"--decoder requires --{missing[0]}")
-    return False
+def _check_mode(ctx: click.Context, given: dict[str, Any]) -> None:
+    """Reject options that have no effect, and missing ones."""
+    decoder, names = given["decoder"], given["names"]
+    if decoder == "embedded":
+        raise click.UsageError("--decoder embedded is gone: give the moses.ini as SYSTEM")
+    needed = {"references": "--references"}
+    if given["lists"]:
+        allowed = {*_OF_LISTS, "names", "device"}
+        options.refuse_others(ctx, allowed, "cannot be used with --lists")
+        needed |= {"start": "--weights, the weights with which the lists were made"}
+    elif len(names) > 1 or not (names or decoder):
+        raise click.UsageError("expected one SYSTEM, or --lists, or --decoder")
+    else:
+        options.refuse_others(ctx, _OF_SYSTEM | _OF_ROUNDS, "requires --lists")
+        needed |= {"source": "--source", "output": "-o, the folder for the tuned system"}
+    for name, option in needed.items():
+        if given[name] in (None, (), "-"):
+            raise click.UsageError(f"{option} is required")

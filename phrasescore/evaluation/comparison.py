@@ -31,7 +31,7 @@ from phrasescore.evaluation.significance import (
     digits_of,
     randomization_p_value,
 )
-from phrasescore.evaluation.systems_table import SystemScore
+from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.vocabulary import Vocabulary
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
@@ -109,7 +109,7 @@ class Comparison:
         self.systems = systems
         self.references = references
         self.source = source
-        self._has_baseline = has_baseline
+        self._has_baseline, self._metric_name = has_baseline, metric
         # The texts by whose words sentences can be grouped.
         self.sides = {"reference": references[0]}
         if source is not None:
@@ -158,6 +158,14 @@ class Comparison:
                 )
             found.append(score)
         return found
+
+    def to_table(self, text: str) -> SystemsTable:
+        """Return the scores as a table of systems on a text with this name."""
+        rows = (
+            TableRow(system.name, scores={text: score})
+            for system, score in zip(self.systems, self.scores, strict=True)
+        )
+        return SystemsTable(self._metric_name, texts=(TableText(text),), rows=tuple(rows))
 
     def sentence_scores(self) -> list[list[float]]:
         """Return smoothed sentence BLEU, 0 to 100, for each system and sentence."""

@@ -4,6 +4,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -80,7 +81,7 @@ class TableRow(msgspec.Struct, frozen=True, omit_defaults=True):
     features: str = ""  # what it adds to the baseline
     system: str = ""  # the folder of its best replica on the text of tuning; "" before tuning
     reports: tuple[str, ...] = ()  # the replicas' tuning reports
-    # The translations by the replicas, and their scores, by text; both lack missing translations.
+    # The replicas' translations and their scores, by text; without texts not yet translated.
     outputs: dict[str, tuple[str, ...]] = {}
     scores: dict[str, SystemScore] = {}
 
@@ -101,14 +102,17 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     @property
     def best(self) -> str:
-        """The first of the rows that are best on the text of tuning; "" below two rows with it."""
+        """The row that is best on the text of tuning; "" if fewer than two are measured on it."""
         scores = self.scores(self.dev)
+        # Of equal ones, max() returns the first.
         return max(scores, key=lambda name: scores[name].mean) if len(scores) > 1 else ""
 
     @property
     def chosen(self) -> TableRow:
-        """The row to use: the best one, or the first one if none is known to be best."""
-        return next((row for row in self.rows if row.name == self.best), self.rows[0])
+        """The row to use: the best one; the first one that is tuned if none is known to be best."""
+        best = (row for row in self.rows if row.name == self.best)
+        tuned = (row for row in self.rows if row.system)
+        return next(chain(best, tuned), self.rows[0])
 
     @property
     def tests(self) -> list[str]:
@@ -123,8 +127,8 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
     def choice(self) -> str:
         """Return the row to use, and whether it is shown to be better than the first one."""
         first, chosen = self.rows[0].name, self.chosen
-        if chosen.name == first:
-            return first
+        if not self.best or chosen.name == first:
+            return chosen.name
         tests = [text.name for text in self.texts if not text.tuned]
         unproven = [
             text for text in tests if text not in chosen.scores or not chosen.scores[text].is_better
@@ -132,8 +136,8 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         doubt = f"but not shown to be better than {first} on {join_names(unproven)}"
         return f"{chosen.name}, best on dev {doubt if unproven else 'and better on test'}"
 
-    def use(self) -> str:
-        """Return the command by which `choice` translates in the table's folder, if it is tuned."""
+    def command(self) -> str:
+        """Return the command, in the table's folder, that translates with `chosen`; "" if none."""
         system = self.chosen.system
         return system and f"phrasescore translate {shlex.quote(system)} TEXT -o TRANSLATIONS"
 

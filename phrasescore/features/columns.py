@@ -64,7 +64,7 @@ COLUMN_KINDS = {
     "lm": Kind(
         "phrasescore.features.language_model:LanguageModel",
         "FILE",
-        "Add log p(hypothesis) under an n-gram model: an ARPA file, also .gz.",
+        "Add log p(hypothesis) under an n-gram model: an ARPA file (also .gz) or a KenLM binary.",
         of_phrases=False,
     ),
     "lexicon": Kind(
@@ -226,7 +226,7 @@ def parse_column(text: str) -> Column:
     """Return the column for the value of ``--column``; it may have braces around it.
 
     >>> parse_column('model = "joint", unnormalized = true')
-    Network(name=None, model='joint', unnormalized=True, normalize=False)
+    Network(name=None, model='joint', unnormalized=True, backoff_lm=None, normalize=False)
     """
     title = f"--column {text!r}"
     inner = text.strip()
@@ -277,6 +277,12 @@ def input_files(columns: Iterable[Column]) -> list[str]:
     """Return the files on which the values of columns depend, except folders of models."""
     inputs = (path for column in columns for path in column.inputs())
     return [path for path in inputs if not os.path.isdir(path)]
+
+
+def rename_file(word: str, rename: Callable[[str], str]) -> str:
+    """Return a word, such as ``KEY=VALUE``, with another name for an absolute path in it."""
+    start = word.find("=/") + 1
+    return f"{word[:start]}{rename(word[start:])}" if word.startswith("/", start) else word
 
 
 def number_names(prefixes: Iterable[str]) -> list[str]:

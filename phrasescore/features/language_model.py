@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LanguageModel(Column):
-    """An n-gram model of the target: an ARPA file, also compressed."""
+    """An n-gram model of the target: an ARPA file, also compressed, or a KenLM binary."""
 
     feature: ClassVar[str] = "KenLM"
     paths: ClassVar[tuple[str, ...]] = ("lm",)
@@ -48,7 +48,7 @@ class LanguageModelScore(Feature):
 
     def score(self, block: PhraseBlock) -> BlockScores:
         targets = [pair.target for pair in block.pairs()]
-        values, _ = score_sentences(self._model, targets)
+        values = score_sentences(self._model, targets)
         for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
             text = shorten(" ".join(targets[index]))
             raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")

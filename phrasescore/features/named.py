@@ -2,12 +2,12 @@
 
 import os
 import pkgutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from phrasescore.errors import ArgumentError
-from phrasescore.features.columns import Column
+from phrasescore.features.columns import Column, rename_file
 from phrasescore.features.model import Network
 from phrasescore.settings.toml_file import TomlTable
 
@@ -72,6 +72,12 @@ class NamedFeature(Column):
 
         arguments = parse_arguments(self.feature)[1].values()
         return [*filter(os.path.isfile, arguments), *super().inputs()]
+
+    def with_paths(self, rename: Callable[[str], str]) -> Self:
+        name, colon, rest = self.feature.partition(":")
+        items = (rename_file(item, rename) for item in rest.split(","))
+        feature = f"{name}{colon}{','.join(items)}"
+        return replace(super().with_paths(rename), feature=feature)
 
     def resolved(self, table: TomlTable) -> Self:
         return replace(super().resolved(table), feature=table.resolve_arguments(self.feature))

@@ -14,9 +14,12 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features.feature import BlockScores, ScoreRow
 from phrasescore.features.neural import NeuralFeature
+from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
+    USUAL,
+    CslmOptions,
     JointScorer,
     WordScorer,
     score_aligned,
@@ -70,8 +73,7 @@ class SentenceScore(NeuralFeature):
         every word; they must then have the same direction. Models that predict from right to left
         are averaged separately from the others; the column then holds the mean of both
         log-probabilities of a hypothesis, weighted by the numbers of models.
-    :param normalized: for each network, False if it is a cslm or joint model that omits log Z; by
-        default, none does.
+    :param options: for each network, the options of cslm and joint models.
     :param words: whether to also return the log-probability of each word; this is not possible with
         an ensemble in which some models predict from right to left.
     """
@@ -87,7 +89,7 @@ class SentenceScore(NeuralFeature):
         precision: PrecisionName = "float32",
         ensemble: bool = False,
         words: bool = False,
-        normalized: Sequence[bool] = (),
+        options: Sequence[CslmOptions] = (),
     ) -> None:
         super().__init__(device, precision)
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
@@ -99,16 +101,18 @@ class SentenceScore(NeuralFeature):
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
         self._checkpoints = checkpoints
-        self._normalized = list(normalized) or [True] * len(checkpoints)
+        self._options = list(options) or [USUAL] * len(checkpoints)
         self._ensemble, self._words = ensemble, words
         own = [
             ScoreRow(
                 f"{_fingerprint(checkpoint, each)} {precision} {device.type}",
                 # Without log Z, a score is not a log-probability.
-                0.0 if each or not checkpoint.config.network.is_feed_forward else math.inf,
+                0.0
+                if each.normalized or not checkpoint.config.network.is_feed_forward
+                else math.inf,
                 checkpoint.config.network.is_aligned,
             )
-            for checkpoint, each in zip(checkpoints, self._normalized, strict=True)
+            for checkpoint, each in zip(checkpoints, self._options, strict=True)
         ]
         if ensemble:  # the mean is summed in the order of the models
             mean = " + ".join(row.fingerprint for row in own)
@@ -117,8 +121,8 @@ class SentenceScore(NeuralFeature):
 
     def _lay_out(self) -> None:
         self._models = [
-            _scores(checkpoint, self._device, self._precision, normalized=normalized)
-            for checkpoint, normalized in zip(self._checkpoints, self._normalized, strict=True)
+            _scores(checkpoint, self._device, self._precision, options)
+            for checkpoint, options in zip(self._checkpoints, self._options, strict=True)
         ]
         # Compiles the kernels before several threads do so at once.
         texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
@@ -222,14 +226,15 @@ class JointScores:
 
 
 def _scores(
-    checkpoint: Checkpoint, device: torch.device, precision: Precision, *, normalized: bool
+    checkpoint: Checkpoint, device: torch.device, precision: Precision, options: CslmOptions
 ) -> NetworkScores | CslmScores | JointScores:
     kind = checkpoint.config.network
     if kind.decoder is not None:
         return NetworkScores(checkpoint, device, precision)
     if kind.is_aligned:
+        normalized = options.normalized
         return JointScores(JointScorer(checkpoint, device, precision, normalized=normalized))
-    return CslmScores(WordScorer(checkpoint, device, precision, normalized=normalized))
+    return CslmScores(WordScorer(checkpoint, device, precision, **options._asdict()))
 
 
 def _mean(
@@ -253,13 +258,15 @@ def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
     return [np.append(values[:-1][::-1], values[-1]) for values in words]
 
 
-def _fingerprint(checkpoint: Checkpoint, normalized: bool) -> str:
+def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
     parts = [checkpoint.fingerprint]
     kind = checkpoint.config.network
     if checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords:
         parts.append(f"sentencepiece {version('sentencepiece')}")
-    if kind.is_feed_forward and not normalized:
+    if kind.is_feed_forward and not cslm.normalized:
         parts.append("without log Z")
+    if not kind.reads_source and cslm.backoff is not None:
+        parts.append(f"backoff {digest_content(cslm.backoff)}")
     return " ".join(parts)
 
 

@@ -16,7 +16,7 @@ import shutil
 import signal
 import subprocess
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from multiprocessing.util import Finalize
 from pathlib import Path
@@ -27,7 +27,7 @@ import msgspec
 import numpy as np
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
-from phrasescore.features.columns import Column
+from phrasescore.features.columns import Column, rename_file
 from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
 from phrasescore.io.text import parse_number, shorten
@@ -69,6 +69,10 @@ class Command(Column):
         if shutil.which(program) is None:
             raise table.error("command", f"there is no program {program!r}")
         return replace(self, command=shlex.join([program, *map(table.resolve, words)]))
+
+    def with_paths(self, rename: Callable[[str], str]) -> Self:
+        words = [rename_file(word, rename) for word in self.words()]
+        return replace(self, command=shlex.join(words))
 
     def not_of_phrases(self) -> str:
         return "a program scores sentences: use it for n-best lists"

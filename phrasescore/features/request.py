@@ -120,6 +120,7 @@ class ScoringRequest:
         import torch
 
         from phrasescore.features.networks import SentenceScore
+        from phrasescore.language_models.word_scorer import CslmOptions
 
         networks = self.networks
         feature = SentenceScore(
@@ -128,7 +129,10 @@ class ScoringRequest:
             precision=self.precision,
             ensemble=self.ensemble,
             words=self.words,
-            normalized=[not each.unnormalized for each, _ in networks],
+            options=[
+                CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm)
+                for each, _ in networks
+            ],
         )
         return LoadedFeature(feature, tuple(column for column, _ in networks))
 

@@ -14,6 +14,8 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
 from phrasescore.language_models.word_scorer import (
     BOUNDARY,
+    USUAL,
+    CslmOptions,
     JointScorer,
     WordScorer,
 )
@@ -138,11 +140,11 @@ class SearchCslm(SearchNetwork[WordScorer]):
         checkpoint: Checkpoint,
         device: torch.device,
         *,
-        normalized: bool = True,
+        options: CslmOptions = USUAL,
         name: str = "CSLM0",
     ) -> None:
         precision = Precision("float32", device)
-        super().__init__(WordScorer(checkpoint, device, precision, normalized=normalized), name)
+        super().__init__(WordScorer(checkpoint, device, precision, **options._asdict()), name)
 
     def _log_probs(
         self, contexts: WordIds, words: WordIds, _aligned: AlignedWords | None
@@ -151,18 +153,18 @@ class SearchCslm(SearchNetwork[WordScorer]):
 
 
 class SearchJoint(SearchNetwork[JointScorer]):
-    """A joint model for partial translations."""
+    """A joint model for partial translations; it has no backoff."""
 
     def __init__(
         self,
         checkpoint: Checkpoint,
         device: torch.device,
         *,
-        normalized: bool = True,
+        options: CslmOptions = USUAL,
         name: str = "Joint0",
     ) -> None:
         precision = Precision("float32", device)
-        scorer = JointScorer(checkpoint, device, precision, normalized=normalized)
+        scorer = JointScorer(checkpoint, device, precision, normalized=options.normalized)
         super().__init__(scorer, name)
         self._source: Sequence[str] | None = None
         self._windows = scorer.windows([()])

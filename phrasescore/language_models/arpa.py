@@ -49,7 +49,7 @@ _MISSING_UNKNOWN = -100.0  # of <unk>, if missing (lm/config.cc, unknown_missing
 # KenLM reads both numbers with C functions, which skip leading blanks. It ignores text after the
 # count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
-_BINARY = b"mmap lm http://kheafield.com/code"  # the beginning of KenLM's binary files
+BINARY = b"mmap lm http://kheafield.com/code"  # the beginning of KenLM's binary files
 
 _PROBLEMS = {
     NO_NUMBER: "expected numbers as log10 probability and backoff",
@@ -254,7 +254,7 @@ def _read_counts(text: _Text) -> list[int]:
     if not text.fill() or text.peek().rstrip() != b"\\data\\":
         line = text.peek() if text.fill() else b""
         problem = rf"expected an ARPA file, which begins with \data\, found {shorten(line)}"
-        if line.startswith(_BINARY):
+        if line.startswith(BINARY):
             problem += "; this is a binary model of KenLM: use the ARPA file it was built from"
         raise DataError(text.path, text.number + 1, problem)
     text.next()

@@ -115,6 +115,8 @@ class ContextScorer:
     :ivar order: order of the network's n-grams of target words; a context has one word less.
     :ivar contexts_scored: number of softmaxes computed so far.
     :ivar vocabulary: the predicted words.
+
+    :param shortlist: the ids over which probabilities are normalised; None for all.
     """
 
     def __init__(
@@ -125,6 +127,7 @@ class ContextScorer:
         precision: Precision,
         *,
         normalized: bool,
+        shortlist: WordIds | None = None,
     ) -> None:
         self.order = network.config.order
         self.contexts_scored = 0
@@ -133,6 +136,8 @@ class ContextScorer:
         self._device = device
         self._activate = network.activate
         self._width = len(network.input_ranges())
+        # The softmax row of each network id; -1 if another model predicts the word.
+        self._rows = np.arange(len(self.vocabulary))
         self._upper: Any = None
         with torch.inference_mode():
             self._products = Products(precision, device)
@@ -141,6 +146,11 @@ class ContextScorer:
                 self._upper = self._products.prepare(network.upper.weight.t())
                 self._upper_bias = self._products.place(network.upper.bias)
             weight, bias = network.output.weight.detach(), network.output.bias.detach()
+            if shortlist is not None:
+                chosen = on_device(shortlist.astype(np.int64), weight.device)
+                weight, bias = weight[chosen], bias[chosen]
+                self._rows = np.full(len(self._rows), -1)
+                self._rows[shortlist] = np.arange(len(shortlist))
             self._num_factors = weight.shape[1]
             self._probabilities = WordProbabilities(weight, bias, self._products, checkpoint.folder)
 
@@ -172,7 +182,7 @@ class ContextScorer:
             for start in range(0, len(words), step):
                 part = slice(start, start + step)
                 rows, normalizers, places = memo.find(contexts[part], self._layers)
-                values[part] = self._values(rows, places, words[part].astype(np.int64), normalizers)
+                values[part] = self._values(rows, places, self._rows[words[part]], normalizers)
         return self._probabilities.check(values, 0.0 if self._normalized else np.inf)
 
     def _layers(self, contexts: Ids) -> tuple[Tensor, Tensor]:
@@ -240,3 +250,20 @@ class _FirstLayer:
             products = self._products.multiply("first", self._embedding[words], matrix)
             self._table[on_device(part, self._table.device)] = products
         self._known[rows] = True
+
+
+def distinct_rows(rows: NDArray[np.integer], size: int) -> tuple[Ids, Ids]:
+    """Return the distinct rows, sorted by their columns, and the index of each row among them.
+
+    :param rows: ``(rows, columns)`` of numbers below ``size``.
+    """
+    keys = np.zeros(len(rows), dtype=np.int64)
+    limit = 1  # keys are below it
+    for column in np.asarray(rows, dtype=np.int64).T:
+        if limit > (1 << 62) // size:
+            keys = np.unique(keys, return_inverse=True)[1]
+            limit = len(rows)
+        keys = keys * size + column
+        limit *= size
+    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
+    return np.asarray(rows[first], dtype=np.int64), places

@@ -1,26 +1,47 @@
-"""Score text with n-gram models, and compare them."""
+"""Score text with n-gram models, back off to them, and compare them.
 
-from collections.abc import Sequence
+ARPA files are read by :mod:`phrasescore.language_models.arpa`. The module kenlm is only needed for
+the binary files of KenLM's ``build_binary``.
+"""
+
+import importlib.util
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.errors import DataError
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.hashing import find, hash_word
-from phrasescore.io.text import is_stream
-from phrasescore.language_models.arpa import read_arpa_vocabulary
+from phrasescore.io.text import is_stream, open_input
+from phrasescore.language_models.arpa import BINARY, read_arpa_order, read_arpa_vocabulary
 from phrasescore.language_models.ngram_table import (
     BEGIN,
     KERNEL,
     LN_10,
     UNKNOWN,
     score_next,
+    score_word,
 )
+from phrasescore.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    import kenlm
 
 Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
+
+# Maximum number of cached masses; an entry takes about 100 bytes.
+_MASSES = 1_000_000
+# kenlm has to be compiled, so an installation may lack it.
+MISSING = (
+    "kenlm is not installed, which reads KenLM's binary files: pip install kenlm (it needs a C++ "
+    "compiler and Python's headers), or use the ARPA file"
+)
+# Maximum length of the quoted part of kenlm's message, which contains text from the file.
+_MAX_QUOTE = 500
 
 
 class _WordIds(dict[str, int]):
@@ -43,11 +64,12 @@ def _find_word(vocabulary, text):  # type: ignore[no-untyped-def]
     return UNKNOWN if slot < 0 else np.int64(vocabulary[slot, 1])
 
 
-class NgramScorer:
+class ArpaScorer:
     """The n-gram model in an ARPA file; all logarithms are natural.
 
-    A word that the model does not know has the probability of its ``<unk>``, or 10^-100 where it
-    has no ``<unk>``. Several threads may share an instance.
+    Words are passed to `state` and `log_probs` as `number` returns them. A word that the model does
+    not know has the probability of its ``<unk>``, or 10^-100 where it has no ``<unk>``. Several
+    threads may share an instance.
 
     :ivar order: the number of words in the longest n-grams.
     """
@@ -60,13 +82,39 @@ class NgramScorer:
         """Return whether the model knows a word; it does not know ``<unk>``."""
         return isinstance(word, str) and self._ids[word] != UNKNOWN
 
+    def number(self, words: Iterable[str]) -> NDArray[np.int32]:
+        """Return words in the form that the model takes."""
+        return np.array([*map(self._ids.__getitem__, words)], np.int32)
+
     def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
         """Return log p of each word and ``</s>`` of each sentence, and whether it is unknown."""
-        words = chain.from_iterable((*sentence, "</s>") for sentence in sentences)
-        ids = np.array([*map(self._ids.__getitem__, words)], np.int32)
+        ids = self.number(chain.from_iterable((*words, "</s>") for words in sentences))
         log_probs, lengths = np.empty(len(ids)), np.array([*map(len, sentences)], np.int64)
         _score_sentences(self._tables, ids, lengths + 1, log_probs)
         return log_probs * LN_10, ids == UNKNOWN
+
+    def others(self, words: NDArray[np.int32]) -> NDArray[np.int32] | None:
+        """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``.
+
+        None if the model cannot list its words.
+        """
+        known = np.arange(self._tables.ids.shape[1] - 1, dtype=np.int32)
+        return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
+
+    def state(self, context: NDArray[np.int32], *, begins: bool) -> Hashable:
+        """Return the state after a context; equal states give equal probabilities.
+
+        :param begins: whether the context begins a sentence.
+        """
+        latest = np.full(self.order + 1, BEGIN, np.int32)
+        length = _advance(self._tables, latest, int(begins), context)
+        return tuple(latest[:length].tolist())
+
+    def log_probs(self, state: Any, words: NDArray[np.int32]) -> Floats:
+        """Return log p of each word after a state."""
+        found = np.empty(len(words))
+        _score_after(self._tables, np.array(state, np.int32), words, found)
+        return found * LN_10
 
 
 @KERNEL
@@ -80,37 +128,184 @@ def _score_sentences(tables, words, lengths, log_probs):  # type: ignore[no-unty
         start += length
 
 
+@KERNEL
+def _advance(tables, context, length, words):  # type: ignore[no-untyped-def]
+    size, log_probs = np.full(1, length), np.empty(1)
+    for word in words:
+        score_next(tables, context, size, word, log_probs)
+    return size[0]
+
+
+@KERNEL
+def _score_after(tables, context, words, log_probs):  # type: ignore[no-untyped-def]
+    for place in range(len(words)):
+        log_probs[place], _ = score_word(tables, 0, context, len(context), words[place])
+
+
+def import_kenlm() -> Any:
+    """Import the module kenlm, which only KenLM's binary files need."""
+    try:
+        import kenlm
+    except ImportError as error:
+        is_there = importlib.util.find_spec("kenlm") is not None
+        problem = f"kenlm cannot be loaded: {error}" if is_there else MISSING
+        raise PhrasescoreError(problem) from error
+    return kenlm
+
+
+class _KenlmScorer:
+    """The model in a binary file of KenLM, as `ArpaScorer`; numbered words are the words."""
+
+    def __init__(self, path: str) -> None:
+        kenlm = import_kenlm()
+        self._new_state = kenlm.State
+        try:
+            self._model = kenlm.Model(path)
+        except OSError as error:
+            quote = " ".join(str(error).split())[:_MAX_QUOTE]
+            raise DataError(path, None, f"KenLM cannot load this binary file: {quote}") from error
+        self.order = self._model.order
+
+    def __contains__(self, word: object) -> bool:
+        return isinstance(word, str) and word in self._model
+
+    def number(self, words: Iterable[str]) -> list[str]:
+        return list(words)
+
+    def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
+        scores = [
+            (log_10, unknown)
+            for words in sentences
+            for log_10, _, unknown in self._model.full_scores(" ".join(words))
+        ]
+        log_probs, unknown = np.array(scores, np.float64).reshape(-1, 2).T
+        return log_probs * LN_10, unknown > 0
+
+    def others(self, _words: list[str]) -> None:
+        return None
+
+    def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
+        state, after = self._new_state(), self._new_state()
+        (self._model.BeginSentenceWrite if begins else self._model.NullContextWrite)(state)
+        for word in context:
+            self._model.BaseScore(state, word, after)
+            state, after = after, state
+        return state
+
+    def log_probs(self, state: "kenlm.State", words: list[str]) -> Floats:
+        after, score = self._new_state(), self._model.BaseScore
+        return np.array([score(state, word, after) for word in words], np.float64) * LN_10
+
+
+NgramScorer = ArpaScorer | _KenlmScorer
+
+
 def load_ngrams(path: str) -> NgramScorer:
-    """Load a model from an ARPA file, plain or compressed; a stream is an error."""
-    if is_stream(path):  # which could not be read again for its digest
+    """Load a model from an ARPA file, plain or compressed, or from build_binary's binary file."""
+    return _KenlmScorer(path) if _is_binary(path) else ArpaScorer(path)
+
+
+def read_ngram_order(path: str) -> int:
+    """Return the order of a model, without loading an ARPA file."""
+    return _KenlmScorer(path).order if _is_binary(path) else read_arpa_order(path)
+
+
+def _is_binary(path: str) -> bool:
+    if is_stream(path):
         raise DataError(path, None, "expected a file, as it is read twice")
-    return NgramScorer(path)
+    with open_input(path) as file:
+        return file.peek(len(BINARY)).startswith(BINARY)
 
 
-def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
-    """Return log p(words ``</s>`` | ``<s>``) of each sentence, and which words are unknown."""
-    log_probs, unknown = model.score_words(sentences)
+def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> Floats:
+    """Return log p(words ``</s>`` | ``<s>``) of each sentence."""
+    log_probs, _ = model.score_words(sentences)
     owners = np.repeat(np.arange(len(sentences)), [1 + len(words) for words in sentences] or 0)
     # Adds one after another, so that a sum does not depend on the other sentences.
-    return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64), unknown
+    return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64)
 
 
-class Differences(NamedTuple):
-    """Cross-entropies of sentences, in-domain minus general, in nats per token."""
+class BackoffModel:
+    """An n-gram model for the words outside a network's shortlist, for one thread at a time.
 
-    values: Floats
-    # Number of words and ends of sentences.
-    tokens: int
-    # Number of words that only one of the two models knows.
-    known_to_one: int
+    Schwenk (2007), section 3.1. With S the shortlist and h the words before,
+
+        p(w | h) = p_network(w | h) * P_S(h)   if w is in S,
+        p(w | h) = p_ngram(w | h)              otherwise,
+        P_S(h)   = sum over v in S of p_ngram(v | h).
+
+    The network's probabilities are renormalized over S, so that the combination sums to one over
+    the n-gram model's vocabulary with ``</s>`` and ``<unk>``. A word of the shortlist that the
+    n-gram model does not know is not in S: both treat it as ``<unk>``.
+    """
+
+    def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
+        self._model, self._path = load_ngrams(path), path
+        if self._model.order > order:
+            problem = f"expected a model of at most the network's order {order}"
+            raise DataError(path, None, f"{problem}, found order {self._model.order}")
+        words = [vocabulary.word(number) for number in range(len(vocabulary))]
+        # The ids of S, ascending; </s> is the first.
+        self.shortlist: NDArray[np.int32] = np.array(
+            [Vocabulary.END]
+            + [number for number in range(2, len(words)) if self.knows(words[number])],
+            np.int32,
+        )
+        if len(self.shortlist) == 1:
+            raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
+        inside: Any = self._model.number([words[number] for number in self.shortlist])
+        outside: Any = self._model.others(inside)
+        # Sum over the smaller of the two sets, if both are known.
+        self._complement = outside is not None and len(outside) < len(inside)
+        self._summed = outside if self._complement else inside
+        self._masses: dict[Hashable, float] = {}
+
+    @property
+    def width(self) -> int:
+        """The number of previous words on which a probability depends."""
+        return self._model.order - 1
+
+    def knows(self, word: str) -> bool:
+        """Return whether a word is in the n-gram model's vocabulary."""
+        return word not in ("<s>", "</s>") and word in self._model
+
+    def state(self, context: Sequence[str], *, begins: bool) -> Hashable:
+        """Return the model's state after a context.
+
+        :param begins: whether the first word of the context begins a sentence.
+        """
+        return self._model.state(self._number(context), begins=begins)
+
+    def log_probs(self, state: Hashable, words: Sequence[str]) -> Floats:
+        """Return log p of each word after a context."""
+        return self._model.log_probs(state, self._number(words))
+
+    def _number(self, words: Sequence[str]) -> Any:
+        return self._model.number([word if self.knows(word) else "<unk>" for word in words])
+
+    def log_mass(self, state: Hashable) -> float:
+        """Return log P_S(h)."""
+        mass = self._masses.get(state)
+        if mass is None:
+            if len(self._masses) >= _MASSES:
+                self._masses.clear()
+            with np.errstate(over="ignore"):
+                total = math.fsum(np.exp(self._model.log_probs(state, self._summed)))
+            mass = 1.0 - total if self._complement else total
+            if not 0.0 < mass < 1.001:
+                raise PhrasescoreError(
+                    f"{self._path}: expected probabilities that sum to one, found {mass:g} for the "
+                    "shortlist"
+                )
+            self._masses[state] = mass
+        return min(math.log(mass), 0.0)
 
 
 class CrossEntropyDifference:
     """H_in(s) - H_general(s) of monolingual sentences, by which training text is selected.
 
     Moore and Lewis (2010): an in-domain model predicts the best sentences well, compared to a model
-    of general text. Axelrod et al. (2011) add the differences of both sides of parallel text. If
-    the vocabularies differ, ``<unk>`` stands for different words: see ``known_to_one``.
+    of general text. Axelrod et al. (2011) add the differences of both sides of parallel text.
     """
 
     def __init__(self, in_domain: str, general: str) -> None:
@@ -118,11 +313,8 @@ class CrossEntropyDifference:
         # The words that each model knows, by its path.
         self.known_words = dict(zip((in_domain, general), self._models, strict=True))
 
-    def differences(self, sentences: Sequence[Sequence[str]]) -> Differences:
-        """Return the difference of each sentence; an empty sentence is a single ``</s>``."""
-        (in_domain, one), (general, other) = (
-            score_sentences(model, sentences) for model in self._models
-        )
-        lengths = np.array([len(words) + 1 for words in sentences])
-        values = (general - in_domain) / lengths
-        return Differences(values, int(lengths.sum()), int((one != other).sum()))
+    def differences(self, sentences: Sequence[Sequence[str]]) -> Floats:
+        """Return the difference of each sentence, in nats per token, which ``</s>`` is, too."""
+        in_domain, general = (score_sentences(model, sentences) for model in self._models)
+        values: Floats = (general - in_domain) / [len(words) + 1 for words in sentences]
+        return values

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 
 from phrasescore.language_models.ngram_scorer import NgramScorer
 from phrasescore.records import each_words
-from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
     from phrasescore.language_models.word_scorer import WordScorer
@@ -69,10 +68,11 @@ def _perplexity(log_probs: Floats) -> float:
 
 
 def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]]) -> TextScores:
-    """Return the scores of a text under a network; words outside its shortlist are unknown.
+    """Return the scores of a text under a network, which may back off to an n-gram model.
 
-    With subwords, log p of a word is the sum over its pieces, and a word with a new character is
-    unknown.
+    Words outside its shortlist are unknown. With an n-gram model, words outside that model's
+    vocabulary are unknown instead, as in :func:`score_with_ngrams`. With subwords, log p of a word
+    is the sum over its pieces, and a word with a new character is unknown.
     """
     from phrasescore.language_models.word_scorer import BOUNDARY  # imports torch
     from phrasescore.scoring.tree_scorer import sum_parts
@@ -96,7 +96,7 @@ def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]])
         contexts = line[at[:, None] + np.arange(1 - scorer.order, 0)]
         lengths = np.array(sizes)
         log_probs.append(sum_parts(scorer.log_probs(numbering, contexts, line[at]), lengths))
-        unknown.append(sum_parts(numbering.ids[line[at]] == Vocabulary.UNKNOWN, lengths) > 0)
+        unknown.append(sum_parts(scorer.is_unknown(numbering)[line[at]], lengths) > 0)
     return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
 
 

@@ -1,11 +1,19 @@
-"""Score words, numbered by the caller, with a feed-forward language model."""
+"""Score words, numbered by the caller, with a feed-forward language model.
 
+A word that the network does not know is ``<unk>``, or an n-gram model scores it
+(:mod:`phrasescore.language_models.ngram_scorer`).
+"""
+
+import threading
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from phrasescore.errors import ModelError
+from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import (
     ContextMemo,
@@ -13,7 +21,9 @@ from phrasescore.language_models.context_scorer import (
     Floats,
     Numbering,
     WordIds,
+    distinct_rows,
 )
+from phrasescore.language_models.ngram_scorer import BackoffModel
 from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
@@ -26,14 +36,25 @@ from phrasescore.vocabulary import Vocabulary
 BOUNDARY = -1
 
 
+class CslmOptions(NamedTuple):
+    """Options of :class:`WordScorer`."""
+
+    # False omits log Z: values are near log p only if training kept log Z near 0, and may be
+    # above 0.
+    normalized: bool = True
+    # Path of an n-gram model for the words outside the shortlist; None for <unk>.
+    backoff: str | None = None
+
+
+USUAL = CslmOptions()
+
+
 class WordScorer(ContextScorer):
     """log p(word | the words before it). Several threads may share one instance.
 
-    Values are natural logarithms. A word outside the shortlist gets the probability of ``<unk>``,
-    which is the total for all such words.
-
-    :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
-        and may be above 0.
+    Values are natural logarithms. Without ``backoff``, a word outside the shortlist gets the
+    probability of ``<unk>``, which is the total for all such words; with ``backoff``, the n-gram
+    model's probability. See :class:`CslmOptions` for the options.
     """
 
     def __init__(
@@ -43,12 +64,37 @@ class WordScorer(ContextScorer):
         precision: Precision,
         *,
         normalized: bool = True,
+        backoff: str | None = None,
     ) -> None:
-        network = checkpoint.model
+        if backoff is not None and not normalized:
+            raise PhrasescoreError(
+                f"{backoff}: a network that omits log Z cannot be combined with an n-gram model"
+            )
+        network, vocabulary = checkpoint.model, checkpoint.target_vocabulary
         if not isinstance(network, CslmNetwork):
             kind = checkpoint.config.kind
             raise ModelError(f"expected a language model (cslm), found a model of the kind {kind}")
-        super().__init__(network, checkpoint, device, precision, normalized=normalized)
+        self._backoff = None
+        if backoff is not None and vocabulary.is_subwords:
+            raise ModelError(
+                f"{backoff}: a network of subwords knows all words, and needs no n-gram model"
+            )
+        if backoff is not None:
+            self._backoff = BackoffModel(backoff, vocabulary, network.config.order)
+        shortlist = None if self._backoff is None else self._backoff.shortlist
+        super().__init__(
+            network, checkpoint, device, precision, normalized=normalized, shortlist=shortlist
+        )
+        # The masses are one table.
+        self._lock = threading.Lock()
+
+    def is_unknown(self, numbering: Numbering) -> NDArray[np.bool_]:
+        """Return whether each word has the probability of ``<unk>``; BOUNDARY is the last entry."""
+        if self._backoff is None:
+            unknown: NDArray[np.bool_] = numbering.ids == Vocabulary.UNKNOWN
+            return unknown
+        knows = self._backoff.knows
+        return np.array([*(not knows(word) for word in numbering.words), False], dtype=bool)
 
     def log_probs(
         self,
@@ -62,7 +108,30 @@ class WordScorer(ContextScorer):
         :param contexts: numbers instead of ids; BOUNDARY before a sentence.
         :param words: numbers instead of ids; BOUNDARY is ``</s>``.
         """
-        return self.log_probs_of_ids(numbering.ids[contexts], numbering.ids[words], memo)
+        ids = numbering.ids[words]
+        if self._backoff is None:
+            return self.log_probs_of_ids(numbering.ids[contexts], ids, memo)
+        log_probs = np.empty(len(words))
+        is_inside = self._rows[ids] >= 0
+        known = numbering.ids[contexts[is_inside]]
+        log_probs[is_inside] = self.log_probs_of_ids(known, ids[is_inside], memo)
+        width = self._backoff.width
+        recent = contexts[:, contexts.shape[1] - width :]
+        distinct, groups = distinct_rows(recent + 1, len(numbering.words) + 1)
+        order = np.argsort(groups, kind="stable")
+        cuts = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
+        for row, (start, end) in zip(distinct - 1, pairwise(cuts), strict=True):
+            before = [numbering.words[word] for word in row if word != BOUNDARY]
+            indices = order[start:end]
+            inside, outside = indices[is_inside[indices]], indices[~is_inside[indices]]
+            with self._lock:
+                state = self._backoff.state(before, begins=bool((row == BOUNDARY).any()))
+                if len(inside):
+                    log_probs[inside] += self._backoff.log_mass(state)
+                if len(outside):
+                    unpredicted = [numbering.words[word] for word in words[outside]]
+                    log_probs[outside] = self._backoff.log_probs(state, unpredicted)
+        return log_probs
 
 
 def score_tree(scorer: WordScorer, tree: PrefixTree, words: Sequence[str]) -> TreeLogProbs:

@@ -166,12 +166,10 @@ class MarkedSentence:
     """All translations of a sentence.
 
     :ivar number: the 1-based line of the sentence.
-    :ivar note: why the sentence was chosen.
     :ivar texts: the names and texts of the source, if known, and of the references.
     """
 
     number: int
-    note: str
     texts: tuple[tuple[str, str], ...]
     lines: tuple[MarkedLine, ...]
 

@@ -7,7 +7,6 @@ in compare-mt (Neubig et al., 2019).
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import NamedTuple
 
 from phrasescore.errors import show_controls
 from phrasescore.evaluation.comparison import Comparison
@@ -21,6 +20,7 @@ from phrasescore.report.blocks import (
     Table,
     shown,
 )
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 
 Words = Sequence[str]
 
@@ -39,89 +39,56 @@ _NGRAM_CAPTION = (
 )
 
 
-class _Choice(NamedTuple):
-    """The sentences in which a system gains most, or loses most."""
-
-    title: str
-    system: str
-    change: str  # "gains" or "losses"
-    sentences: list[int]  # 0-based, the largest difference first
-    total: int  # of all sentences with a gain, or with a loss
-
-
-def difference_section(comparison: Comparison) -> Section:
-    """Return a section with the sentences and n-grams in which systems differ from the first."""
+@needs("two systems (--translation)", "--references")
+def differences(inputs: ReportInputs) -> MadeSection:
+    """Return the sentences and n-grams in which systems differ from the first one."""
+    comparison = inputs.comparison
     scores = comparison.sentence_scores()
     ngrams = _matching_ngrams(comparison)
-    blocks: list[Block] = [*_marked_sentences(comparison, scores)]
+    blocks: list[Block] = []
+    if groups := tuple(_marked_groups(comparison, scores)):
+        title, first = "The sentences that differ most", comparison.systems[0].name
+        blocks.append(MarkedTexts("differences-sentences", title, first, groups))
     for index in range(1, len(scores)):
         blocks += _ngram_table(comparison, index, ngrams)
-    return Section("differences", "Where systems differ", _LEAD, tuple(blocks))
+    # The results say that systems are equal: only who asks for the section needs to be told.
+    if not blocks and "differences" in inputs.only:
+        return MadeSection(None, ["all systems have the same matches with the references"])
+    return MadeSection(Section("differences", "Where systems differ", _LEAD, tuple(blocks)))
 
 
-def _marked_sentences(
+def _marked_groups(
     comparison: Comparison, scores: Sequence[Sequence[float]]
-) -> Iterator[MarkedTexts]:
-    """Yield a block with the chosen sentences, each once, if the systems differ at all."""
-    choices = [
-        choice
-        for index in range(1, len(scores))
-        for choice in _choose_sentences(comparison, index, scores)
-    ]
-    groups = []
+) -> Iterator[MarkedGroup]:
+    """Yield the sentences in which each system gains most, and loses most, each sentence once."""
+    first, *others = comparison.systems
     seen: set[int] = set()
-    for choice in choices:
-        new = [at for at in choice.sentences if at not in seen]
-        caption = f"Sentences with {choice.change}: {choice.total:,}."
-        if choice.total > MOST_SENTENCES:
-            caption = f"{caption} The {MOST_SENTENCES} largest {choice.change} are shown."
-        if len(new) < len(choice.sentences):
-            above = ", ".join(f"{at + 1:,}" for at in choice.sentences if at in seen)
-            caption = f"{caption} Shown above: {above}."
-        seen.update(new)
-        sentences = tuple(
-            _marked_sentence(comparison, at, [line[at] for line in scores], _note(choices, at))
-            for at in new
-        )
-        groups.append(MarkedGroup(choice.title, sentences, caption))
-    if groups:
-        yield MarkedTexts(
-            "differences-sentences",
-            "The sentences that differ most",
-            comparison.systems[0].name,
-            tuple(groups),
-        )
+    for system, own in zip(others, scores[1:], strict=True):
+        gains = [after - before for before, after in zip(scores[0], own, strict=True)]
+        for sign, change, verb in (
+            (1, "gains", f"gains most over {first.name}"),
+            (-1, "losses", f"loses most against {first.name}"),
+        ):
+            found = [at for at, gain in enumerate(gains) if sign * gain > 0]
+            if not found:
+                continue
+            # sorted() is stable: of equal gains, the earlier sentence comes first.
+            best = sorted(found, key=lambda at: -abs(gains[at]))[:MOST_SENTENCES]
+            caption = f"Sentences with {change}: {len(found):,}."
+            if len(found) > MOST_SENTENCES:
+                caption += f" The {MOST_SENTENCES} largest {change} are shown."
+            if above := ", ".join(f"{at + 1:,}" for at in best if at in seen):
+                caption += f" Shown above: {above}."
+            marked = [
+                _marked_sentence(comparison, at, [line[at] for line in scores])
+                for at in best
+                if at not in seen
+            ]
+            seen.update(best)
+            yield MarkedGroup(f"Where {system.name} {verb}", tuple(marked), caption)
 
 
-def _note(choices: Sequence[_Choice], at: int) -> str:
-    """Say for which systems a sentence was chosen."""
-    systems: dict[str, list[str]] = {}
-    for choice in choices:
-        if at in choice.sentences:
-            systems.setdefault(choice.change, []).append(choice.system)
-    reasons = (f"the largest {change} of {', '.join(names)}" for change, names in systems.items())
-    return f"among {' and '.join(reasons)}"
-
-
-def _choose_sentences(
-    comparison: Comparison, index: int, scores: Sequence[Sequence[float]]
-) -> Iterator[_Choice]:
-    baseline, system = comparison.systems[0].name, comparison.systems[index].name
-    gains = [after - before for before, after in zip(scores[0], scores[index], strict=True)]
-    for sign, change, verb in (
-        (1, "gains", f"gains most over {baseline}"),
-        (-1, "losses", f"loses most against {baseline}"),
-    ):
-        found = [at for at, gain in enumerate(gains) if sign * gain > 0]
-        # sorted() is stable: of equal gains, the earlier sentence comes first.
-        best = sorted(found, key=lambda at: -abs(gains[at]))[:MOST_SENTENCES]
-        if best:
-            yield _Choice(f"Where {system} {verb}", system, change, best, len(found))
-
-
-def _marked_sentence(
-    comparison: Comparison, at: int, scores: Sequence[float], note: str
-) -> MarkedSentence:
+def _marked_sentence(comparison: Comparison, at: int, scores: Sequence[float]) -> MarkedSentence:
     references = [text.words[at] for text in comparison.references]
     texts = [] if comparison.source is None else [("source", comparison.source.words[at])]
     names = ["reference"]
@@ -144,7 +111,7 @@ def _marked_sentence(
             )
         )
     shown_texts = tuple((name, " ".join(map(_plain, words))) for name, words in texts)
-    return MarkedSentence(at + 1, note, shown_texts, tuple(lines))
+    return MarkedSentence(at + 1, shown_texts, tuple(lines))
 
 
 def _plain(word: str) -> str:

@@ -4,6 +4,7 @@ Cho et al. (2014) map words and phrases by Barnes-Hut t-SNE (van der Maaten, 201
 4 and 5. Sutskever et al. (2014) map sentences by their principal components in their figure 2.
 """
 
+import random
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Points, Section, shown
+from phrasescore.report.inputs import LONG, MAP_POINTS, MadeSection, ReportInputs, needs
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -50,6 +52,73 @@ class Vectors(NamedTuple):
     labels: tuple[str, ...]
     groups: tuple[str, ...]
     caption: str  # how the points were chosen
+
+
+@needs("a --model", is_map=True)
+def words(inputs: ReportInputs) -> MadeSection:
+    """Return maps of the words that models read and predict."""
+    sets = [
+        vectors
+        for number, model in enumerate(inputs.models, start=1)
+        for vectors in word_vectors(number, *model, MAP_POINTS)
+    ]
+    return MadeSection(*map_section("words", sets))
+
+
+@needs("TABLE", kind="scores_phrases", is_map=True)
+def phrases(inputs: ReportInputs) -> MadeSection:
+    """Return maps of long source phrases."""
+    models = inputs.phrase_models()
+    if not models:
+        problem = "needs a model that reads the source, but every --model is a reverse model"
+        return MadeSection(None, [problem])
+    texts = inputs.table_choice.phrases
+    if not texts:
+        problem = f"the table has no source phrase with {LONG} words or more"
+        return MadeSection(None, [problem])
+    # Shuffle, because the map labels the first points first, and these begin with the same words in
+    # a sorted table.
+    texts = random.Random(SEED).sample(texts, len(texts))
+    sets = [
+        text_vectors("phrases", *model, number, texts)
+        for number, model in enumerate(models, start=1)
+    ]
+    return MadeSection(*map_section("phrases", sets))
+
+
+@needs("--source", kind="has_source_vectors", is_map=True)
+def sentences(inputs: ReportInputs) -> MadeSection:
+    """Return maps of the sentences that models read."""
+    assert inputs.source is not None
+    # With a table, networks that score phrases are assumed to be trained on phrases only.
+    models = [
+        model
+        for model in inputs.of_kind("has_source_vectors")
+        if inputs.table is None or not model.checkpoint.config.network.scores_phrases
+    ]
+    sets, reasons = [], []
+    for number, model in enumerate(models, start=1):
+        side = inputs.source
+        if model.checkpoint.reverse:
+            if not inputs.references:
+                reasons.append(f"{model.name} reads the target side: needs --references")
+                continue
+            side = inputs.references[0]
+        if texts := draw_texts(side.words, MAP_POINTS):
+            sets.append(text_vectors("sentences", *model, number, texts))
+        else:
+            reasons.append(f"{side.path}: all sentences are empty")
+    section, problems = map_section("sentences", sets)
+    return MadeSection(section, [*reasons, *problems])
+
+
+def draw_texts(texts: Sequence[tuple[str, ...]], count: int) -> list[tuple[str, ...]]:
+    """Draw at most ``count`` distinct sentences that are not empty; return them in text order."""
+    distinct = [words for words in dict.fromkeys(texts) if words]
+    if len(distinct) <= count:
+        return distinct
+    indexes = random.Random(f"{SEED} map").sample(range(len(distinct)), count)
+    return [distinct[index] for index in sorted(indexes)]
 
 
 def map_section(key: str, sets: Sequence[Vectors]) -> tuple[Section, list[str]]:
@@ -122,7 +191,7 @@ def _band(rank: int, size: int) -> str:
 
 
 def text_vectors(
-    key: str, name: str, number: int, checkpoint: Checkpoint, texts: Sequence[tuple[str, ...]]
+    key: str, name: str, checkpoint: Checkpoint, number: int, texts: Sequence[tuple[str, ...]]
 ) -> Vectors:
     """Return an encoder's vectors for phrases or sentences; ``key`` is either word."""
     longest = 9 if key == "phrases" else 40

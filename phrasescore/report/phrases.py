@@ -3,34 +3,40 @@
 Cho et al. (2014), section 4.3, figure 3 and tables 2 and 3.
 """
 
-import heapq
 import math
-import random
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import groupby
-from typing import Generic, NamedTuple, TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
+import torch
 from scipy.stats import rankdata
 
+from phrasescore.devices import choose_device, usable_threads
+from phrasescore.engines import callers
+from phrasescore.features.model import Network
+from phrasescore.features.request import ScoringRequest
+from phrasescore.generation import sampling
+from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
+from phrasescore.report.inputs import (
+    LONG,
+    MIN_TARGETS,
+    MadeSection,
+    NamedModel,
+    ReportInputs,
+    TableChoice,
+    TablePair,
+    needs,
+)
+from phrasescore.settings.compute import Compute
+from phrasescore.systems.scoring import Scoring, group_pairs
 
-POINTS = 2000  # random phrase pairs in the plot of scores
-MAP_POINTS = 1000  # maximum number of words, phrases or sentences in a map
-LONG = 4  # number of words from which source phrases are listed and mapped
-MIN_TARGETS = 3  # source phrases with fewer targets are not compared
-SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
-_CANDIDATES = 200  # frequent source phrases to choose from; overlapping ones count once
 # Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5
 SAMPLES = 50  # number of targets to draw from a network per source phrase
 _LOWEST = -100.0  # the value at which Moses floors logarithms (LOWEST_SCORE in moses/TypeDef.h)
-
-_Item = TypeVar("_Item")
 
 _SCORES_LEAD = """\
 Each point is a phrase pair, drawn at random from the whole table. Both scores are natural \
@@ -57,105 +63,61 @@ table does not have the target. Samples without </s> after twice the number of s
 10 are left out."""
 
 
-class TablePair(NamedTuple):
-    """A phrase pair in a table, with its scores and count."""
-
-    pair: PhrasePair
-    scores: tuple[float, ...]  # probabilities, in the order of the table
-    times: float  # how often the pair was extracted; some tables have fractional counts
-
-
-class SourcePhrase(NamedTuple):
-    """A source phrase with all its targets, in the order of the table."""
-
-    source: tuple[str, ...]
-    targets: list[TablePair]
-
-    @property
-    def times(self) -> float:
-        """How often the phrase was extracted: the sum over its targets."""
-        return sum(target.times for target in self.targets)
-
-
-@dataclass(frozen=True)
-class TableChoice:
-    """The selected parts of a table, and the size of the table."""
-
-    # Uniform samples of all pairs, in table order, and of the long source phrases.
-    pairs: list[TablePair]
-    phrases: list[tuple[str, ...]]
-    # Long source phrases with at least `MIN_TARGETS` targets: the most frequent ones, and a sample
-    # of the phrases whose pairs were all extracted once.
-    frequent: list[SourcePhrase]
-    rare: list[SourcePhrase]
-    # Number of pairs and of long source phrases in the table.
-    num_pairs: int
-    num_long: int
+@needs("TABLE", kind="scores_phrases")
+def preferences(inputs: ReportInputs) -> MadeSection:
+    """Return tables with the targets that the table and each model prefer."""
+    choice, models = inputs.table_choice, inputs.phrase_models()
+    if not models:
+        problem = "needs a model of p(target | source), but every --model is a reverse model"
+        return MadeSection(None, [problem])
+    pairs = [line.pair for source in (*choice.frequent, *choice.rare) for line in source.targets]
+    if not pairs:
+        problem = f"the table has no source phrase with {LONG} words or more and 3 targets or more"
+        return MadeSection(None, [problem])
+    preferred = {
+        model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
+    }
+    sources = [source.source for source in (*choice.frequent, *choice.rare)]
+    drawn = {model.name: _draw(inputs, model, sources) for model in models}
+    return MadeSection(preference_section(choice, preferred, models[0].column, drawn))
 
 
-class Reservoir(Generic[_Item]):
-    """A uniform sample of ``size`` items from a stream (Vitter, 1985, algorithm R)."""
-
-    def __init__(self, size: int, seed: str) -> None:
-        self._size = size
-        self._numbers = random.Random(seed)
-        self._kept: list[tuple[int, _Item]] = []
-        # Number of items added so far.
-        self.seen = 0
-
-    def add(self, item: _Item) -> None:
-        """Add the next item of the stream to the sample, or drop it."""
-        index = self.seen
-        self.seen += 1
-        if index < self._size:
-            self._kept.append((index, item))
-        elif self._size:
-            drawn = int(self._numbers.random() * self.seen)
-            if drawn < self._size:
-                self._kept[drawn] = (index, item)
-
-    def items(self) -> list[_Item]:
-        """Return the sample in stream order."""
-        return [item for _, item in sorted(self._kept, key=lambda entry: entry[0])]
+@needs("TABLE", kind="scores_phrases")
+def scores(inputs: ReportInputs) -> MadeSection:
+    """Return a plot per model of its scores against the table's."""
+    choice = inputs.table_choice
+    pairs = [line.pair for line in choice.pairs]
+    scored = [
+        (model.name, _score(inputs, model, pairs), model.column)
+        for model in inputs.of_kind("scores_phrases")
+    ]
+    return MadeSection(score_section(choice.pairs, scored, choice.num_pairs))
 
 
-def choose_from_table(table: Iterable[TablePair]) -> TableChoice:
-    """Choose pairs and source phrases from a table, in one pass over its lines."""
-    pairs: Reservoir[TablePair] = Reservoir(POINTS, f"{SEED} pairs")
-    phrases: Reservoir[tuple[str, ...]] = Reservoir(MAP_POINTS, f"{SEED} phrases")
-    rare: Reservoir[SourcePhrase] = Reservoir(SOURCES, f"{SEED} rare")
-
-    def candidates() -> Iterator[SourcePhrase]:
-        for source, lines in groupby(table, key=lambda line: line.pair.source):
-            targets = list(lines)
-            for line in targets:
-                pairs.add(line)
-            if len(source) < LONG:
-                continue
-            phrases.add(source)
-            if len(targets) >= MIN_TARGETS:
-                phrase = SourcePhrase(source, targets)
-                if all(target.times == 1 for target in targets):
-                    rare.add(phrase)
-                yield phrase
-
-    # On equal frequency, shorter phrases come first, because longer ones may contain them.
-    frequent = heapq.nlargest(
-        _CANDIDATES, candidates(), key=lambda phrase: (phrase.times, -len(phrase.source))
+def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
+    """Return a model's log-probabilities of pairs."""
+    engine = Compute(workers=callers(inputs.compute.on_workers()))
+    device = str(choose_device(inputs.compute.device))
+    request = ScoringRequest(
+        (Network(model.name),), (model.checkpoint,), device, callers=callers(engine)
     )
-    chosen = list(dict.fromkeys(phrases.items()))
-    best = _distinct(frequent)[:SOURCES]
-    return TableChoice(pairs.items(), chosen, best, rare.items(), pairs.seen, phrases.seen)
+    with Scoring(request, engine, unit="pair") as scoring:
+        scored = scoring.score_lines(group_pairs(iter(pairs)))
+        return [float(value) for _, found in scored for value in found.values[0]]
 
 
-def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
-    """Drop phrases that contain an earlier phrase or are contained in one."""
-    kept: dict[str, SourcePhrase] = {}
-    for phrase in phrases:
-        words = f" {' '.join(phrase.source)} "
-        if not any(other in words or words in other for other in kept):
-            kept[words] = phrase
-    return list(kept.values())
+def _draw(
+    inputs: ReportInputs, model: NamedModel, sources: Sequence[tuple[str, ...]]
+) -> list[list[CountedSample]]:
+    """Return the distinct targets that a model draws for each source phrase."""
+    torch.set_num_threads(usable_threads(inputs.compute.threads))
+    generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
+    drawing = sampling.SampleSettings(SAMPLES, seed=SEED)
+    drawn = sampling.sample_targets(generator, sources, drawing)
+    return [
+        sampling.count_samples([sample for sample in samples if sample.finished])
+        for samples in drawn
+    ]
 
 
 def score_section(
@@ -221,15 +183,14 @@ def preference_section(
     """
     samples = [iter(of_model) for of_model in drawn.values()]
     kind = f"with {LONG} words or more and {MIN_TARGETS} targets or more"
-    captions = {
-        "frequent": f"The most frequent phrases {kind}; one of phrases that contain each other.",
-        "rare": f"Drawn from the phrases {kind} whose pairs were all extracted once.",
-    }
     columns = ["source phrase", "times extracted", "targets", "the table prefers"]
     columns += [f"{name} prefers" for name in models]
     columns += [f"{name} draws" for name in drawn]
     blocks = []
-    for name, sources in _groups(choice):
+    for name, sources, caption in (
+        ("frequent", choice.frequent, f"The most frequent phrases {kind}, without their parts."),
+        ("rare", choice.rare, f"Drawn from the phrases {kind} whose pairs were extracted once."),
+    ):
         rows: list[tuple[Cell, ...]] = []
         for source in sources:
             by_table = {target.pair: target.scores[column] for target in source.targets}
@@ -243,18 +204,11 @@ def preference_section(
             counts = (_count(source.times), len(source.targets))
             rows.append((shown(source.source), *counts, *cells))
         title = f"Long, {name} source phrases"
-        blocks.append(
-            Table(f"preferences-{name}", title, tuple(columns), tuple(rows), captions[name])
-        )
+        if rows:
+            blocks.append(Table(f"preferences-{name}", title, tuple(columns), tuple(rows), caption))
     return Section(
         "preferences", "What the table and the network prefer", _PREFERENCES_LEAD, tuple(blocks)
     )
-
-
-def _groups(choice: TableChoice) -> Iterator[tuple[str, Sequence[SourcePhrase]]]:
-    for name, sources in (("frequent", choice.frequent), ("rare", choice.rare)):
-        if sources:
-            yield name, sources
 
 
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:

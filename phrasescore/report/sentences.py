@@ -6,15 +6,13 @@ section 4.2.
 
 import random
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-import torch
-
-from phrasescore.models.batches import batch_pairs
+from phrasescore.models.attention import attention_weights, soft_parse
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Matrix, Pyramid, Section, shown
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 
 Words = tuple[str, ...]
 
@@ -54,23 +52,41 @@ def draw_sentences(sides: Sequence[Sequence[Words]]) -> list[int]:
     return sorted(generator.sample(drawn_from, min(SENTENCES, len(drawn_from))))
 
 
-def draw_texts(sentences: Sequence[Words], count: int) -> list[Words]:
-    """Draw at most ``count`` distinct sentences that are not empty; return them in text order."""
-    texts = [words for words in dict.fromkeys(sentences) if words]
-    if len(texts) <= count:
-        return texts
-    indexes = random.Random(f"{SEED} map").sample(range(len(texts)), count)
-    return [texts[index] for index in sorted(indexes)]
+@needs("--source", "--references or --translation", kind="aligns_words")
+def alignments(inputs: ReportInputs) -> MadeSection:
+    """Return attention matrices of random sentences."""
+    pairs, reasons = _choose_sentences(inputs)
+    origin = "the references" if inputs.references else f"by {inputs.systems[0].name}"
+    models = inputs.of_kind("aligns_words")
+    return MadeSection(alignment_section(models, pairs, origin), reasons)
 
 
-def note_unknown_words(name: str, checkpoint: Checkpoint, texts: Sequence[Words]) -> list[str]:
-    """Return a note if a model knows less than half of the words in the texts."""
-    words = [word for text in texts for word in text]
-    known = sum(word in checkpoint.source_vocabulary for word in words)
-    if known * 2 >= len(words):
-        return []
-    problem = f"{name} knows {known:,} of the {len(words):,} words that it reads"
-    return [f"{problem}: was it trained on this language, with words split in this way?"]
+@needs("--source", kind="parses_source")
+def parses(inputs: ReportInputs) -> MadeSection:
+    """Return soft parses of random sentences."""
+    models, reasons = [], []
+    for model in inputs.of_kind("parses_source"):
+        if model.checkpoint.reverse and not (inputs.references or inputs.systems):
+            reasons.append(f"{model.name} reads the target side: needs --references")
+        else:
+            models.append(model)
+    pairs, problems = _choose_sentences(inputs)
+    return MadeSection(soft_parse_section(models, pairs), reasons + problems)
+
+
+def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
+    """Return random sentences to show, and the reason if there are none.
+
+    Their translations are taken from the references or from the first system, or are empty.
+    """
+    assert inputs.source is not None
+    source = inputs.source.words
+    targets = [*inputs.references, *(system.text for system in inputs.systems)]
+    sides: list[Sequence[Words]] = [source, *(text.words for text in targets[:1])]
+    numbers = draw_sentences(sides)
+    reasons = [] if numbers else ["all sentences or their translations are empty"]
+    target = sides[1] if targets else [()] * len(source)
+    return [SentencePair(at + 1, source[at], target[at]) for at in numbers], reasons
 
 
 def alignment_section(
@@ -94,28 +110,6 @@ def alignment_section(
     return Section("alignments", "Attention", lead, blocks)
 
 
-def attention_weights(
-    checkpoint: Checkpoint, read: Sequence[str], predicted: Sequence[str]
-) -> tuple[tuple[float, ...], ...]:
-    """Return the attention weights, a row for each predicted word and ``</s>``."""
-    network: Any = checkpoint.model
-    step = -1 if checkpoint.right_to_left else 1
-    ids = checkpoint.target_vocabulary.ids(predicted)[::step]
-    pair = (checkpoint.source_vocabulary.ids(read), ids)
-    with torch.inference_mode():
-        alphas = network.alignments(batch_pairs([pair]))[0].double().clamp(0.0, 1.0).numpy()
-    alphas[:-1] = alphas[:-1][::step].copy()
-    # Weights are summed over the subwords of each source word, and averaged over the subwords of
-    # each target word.
-    for axis, (vocabulary, words) in enumerate(
-        [(checkpoint.target_vocabulary, predicted), (checkpoint.source_vocabulary, read)]
-    ):
-        sizes = np.array([*map(len, vocabulary.split(words)), 1])
-        alphas = np.add.reduceat(alphas, np.cumsum(sizes) - sizes, axis)
-        alphas = alphas if axis else alphas / sizes[:, None]
-    return tuple(tuple(round(value, 5) for value in row) for row in alphas.tolist())
-
-
 def soft_parse_section(
     models: Sequence[tuple[str, Checkpoint]], sentences: Sequence[SentencePair]
 ) -> Section:
@@ -134,18 +128,6 @@ def soft_parse_section(
         for split in [checkpoint.source_vocabulary.split(read)]
     )
     return Section("parses", "Soft parses", _PARSE_LEAD, blocks)
-
-
-def soft_parse(
-    checkpoint: Checkpoint, words: Sequence[str]
-) -> tuple[tuple[tuple[float, float, float], ...], ...]:
-    """Return each unit's shares of a new activation and of its children, from the lowest level."""
-    network: Any = checkpoint.model
-    levels = []
-    for level in network.soft_parse(checkpoint.source_vocabulary.ids(words)):
-        rows = [[round(share, 5) for share in row] for row in level.double().tolist()]
-        levels.append(tuple((new, left, right) for new, left, right in rows))
-    return tuple(levels)
 
 
 def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words]:

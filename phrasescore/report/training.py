@@ -1,10 +1,11 @@
 """The section about training."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report.blocks import Cell, Lines, Section, Series, Table
+from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 
 _HIGHEST = 1_000_000  # higher perplexities, from diverged or new runs, are not drawn
 
@@ -16,9 +17,10 @@ the other decreases, the network is overfitting. Perplexities cannot be compared
 with different data or shortlists."""
 
 
-def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
+@needs("a --model")
+def training(inputs: ReportInputs) -> MadeSection:
     """Return the models' learning curves and a table of the models."""
-    curves = [curve for name, model in models for curve in _curves(name, model)]
+    curves = [curve for name, model in inputs.models for curve in _curves(name, model)]
     drawn = [[(x, y) for x, y in points if y <= _HIGHEST] for _, points in curves]
     caption = "The lower, the better. A line that rises again shows overfitting."
     if any(len(some) < len(points) for some, (_, points) in zip(drawn, curves, strict=True)):
@@ -33,11 +35,11 @@ def training_section(models: Sequence[tuple[str, Checkpoint]]) -> Section:
         *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
         *("pairs", "updates", "minutes", "best update", "held-out perplexity there", "fingerprint"),
     )
-    rows = tuple(_model_row(name, model) for name, model in models)
+    rows = tuple(_model_row(name, model) for name, model in inputs.models)
     formats = ("",) * 8 + (".1f", "", ".2f", "")
     table = Table("training-models", "The models", columns, rows, formats=formats)
     blocks = (figure, table) if series else (table,)
-    return Section("training", "Training", _TRAINING_LEAD, blocks)
+    return MadeSection(Section("training", "Training", _TRAINING_LEAD, blocks))
 
 
 def _curves(name: str, model: Checkpoint) -> Iterator[tuple[str, list[tuple[float, float]]]]:

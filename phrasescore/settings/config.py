@@ -31,7 +31,7 @@ from phrasescore.settings.kinds import (
     Size,
     get_kind,
 )
-from phrasescore.settings.toml_file import TomlTable, read_toml, unknown
+from phrasescore.settings.toml_file import TomlTable, read_toml, to_toml, unknown
 
 _PRESETS = Path(__file__).parent / "presets"
 
@@ -222,9 +222,9 @@ class Config:
         for key, value in self.to_dict().items():
             if isinstance(value, dict):
                 lines += ["", f"[{key}]"]
-                lines += [f"{name} = {_toml(item)}" for name, item in value.items()]
+                lines += [f"{name} = {to_toml(item)}" for name, item in value.items()]
             else:
-                lines.append(f"{key} = {_toml(value)}")
+                lines.append(f"{key} = {to_toml(value)}")
         return "\n".join(lines) + "\n"
 
     def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
@@ -364,10 +364,3 @@ def _read_value(current: Any, text: str) -> Any:
         except ValueError:
             continue
     return text
-
-
-def _toml(value: str | int | float) -> str:
-    if isinstance(value, str):
-        # Every string setting has a fixed set of values, which need no escapes.
-        return f'"{value}"'
-    return repr(value).lower() if isinstance(value, bool) else repr(value)

@@ -29,9 +29,10 @@ GONE_KEYS = {
     "data.scores": "add the column by annotate --scores, and name its moses.ini as moses_ini",
     "engine.nplm": "export the network before the experiment, and name its moses.ini as moses_ini",
     "features.text": "its settings stand in the table of the feature",
-    "models.backoff_lm": "tune the weight of unknown_words in its place, or train with subwords",
     "tuning.start": "a row starts from the best earlier row with some of its features",
 }
+# Keys of a row of an experiment.
+ROW_KEYS = {"rescore": "lists"}
 # The names of the models in the rows of an experiment that need no table of their own.
 MODELS = {"attention": "rnnsearch", "rnn": "encoder-decoder"}
 

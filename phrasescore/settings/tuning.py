@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from phrasescore.arguments import ReportFormat, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 from tuning.settings import METRICS, MethodName
 
@@ -50,38 +49,11 @@ class ListTuning(TuningMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RoundTuning(TuningMethod, heading="Rounds with a decoder"):
-    """Settings of `tune_with_decoder`, which tunes in rounds as mert-moses.pl does."""
+class RoundTuning(TuningMethod, heading="Rounds of a system"):
+    """Settings of `tune_system`, which tunes in rounds as mert-moses.pl does."""
 
     iterations: int = option(25, "Maximum number of rounds.", ge=1)
-    nbest_size: int = option(100, "Number of hypotheses per list.", ge=1)
     patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class TuningFiles(Settings, heading="Output"):
-    """Optional input and output files of `tune`; all output is written at the end."""
-
-    # Features without a start weight start at the weight in this file.
-    moses_ini: StrPath | None = optional(
-        "The moses.ini to change. Without --weights, its weights are the start weights.",
-        flags="--moses-ini --config",
-        heading="Input",
-    )
-    moses_ini_out: StrPath | None = optional(
-        "Write a moses.ini with the new weights; features that are in no list keep their weights."
-    )
-    report: StrPath | None = optional(
-        "Write each feature's weight and contribution, and the metric without the feature."
-    )
-    report_format: ReportFormat = option("text", "The format of the report.", flags="--format")
-
-
-@dataclass(frozen=True, kw_only=True)
-class RoundTuningFiles(TuningFiles):
-    """Input and output files of `tune_with_decoder`."""
-
-    translations: StrPath | None = optional("Write the best round's translations of --source.")
 
 
 @dataclass(frozen=True, kw_only=True)

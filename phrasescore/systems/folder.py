@@ -1,27 +1,31 @@
 """The folder of a system: where its file is, and how the folder is written."""
 
+import logging
 import os
-from collections.abc import Iterator, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moses_integration.decoder.moses import DecoderCommand
-from moses_integration.text_settings import to_toml
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.evaluation.systems_table import TABLE, read_systems_table
 from phrasescore.features.columns import Column
 from phrasescore.io.output import open_output
 from phrasescore.io.text import is_stream, open_input
 from phrasescore.records import ConfidenceCurve
-from phrasescore.settings.toml_file import read_toml
+from phrasescore.settings.toml_file import to_toml
 from phrasescore.systems.text import TextProcessing
 
 if TYPE_CHECKING:
     from phrasescore.systems.system import System
 
+_logger = logging.getLogger(__name__)
+
 SYSTEM, INI, WEIGHTS = "system.toml", "moses.ini", "weights"
-_TABLE = "table.toml"  # the record of an experiment
+STEPS = "steps.json"  # the state of an experiment
 
 
 def find_system_file(path: str) -> str:
@@ -51,18 +55,34 @@ def find_system_file(path: str) -> str:
 
 
 def _find_row(path: str) -> str | None:
-    """Return the system that an experiment recorded for its folder, or for that of a row."""
+    """Return the system that an experiment recorded for its folder, or for that of a row.
+
+    :raises PhrasescoreError: if no row of the experiment is finished.
+    """
     folder = os.path.realpath(path)
-    for base in (folder, os.path.dirname(folder)):
-        if not os.path.exists(table := os.path.join(base, _TABLE)):
-            continue
-        values = read_toml(table)
-        rows = {row["name"]: os.path.join(base, row.get("system", "")) for row in values["row"]}
-        for name, system in rows.items():
-            is_own = base != folder and folder in (system, os.path.dirname(system))
-            if is_own or (base == folder and name == values.get("best")):
-                return os.path.join(system, SYSTEM)
-    return None
+    base = next((each for each in (folder, os.path.dirname(folder)) if _is_experiment(each)), None)
+    if base is None:
+        return None
+    table = os.path.join(base, TABLE)
+    record = read_systems_table(table) if os.path.exists(table) else None
+    rows = () if record is None else record.rows
+    systems = {row.name: os.path.join(base, row.system) for row in rows if row.system}
+    if record is None or not systems:
+        problem = "no row of this experiment is finished; its command continues it"
+        raise PhrasescoreError(f"{path}: {problem}")
+    if base != folder:
+        own = (each for each in systems.values() if folder in (each, os.path.dirname(each)))
+        return next((os.path.join(each, SYSTEM) for each in own), None)
+    chosen = record.chosen.name
+    name = chosen if chosen in systems else next(iter(systems))
+    if len(systems) < len(rows):
+        text = "%s: %d of %d rows are finished: the system is %s for now"
+        _logger.info(text, path, len(systems), len(rows), name)
+    return os.path.join(systems[name], SYSTEM)
+
+
+def _is_experiment(folder: str) -> bool:
+    return any(os.path.exists(os.path.join(folder, name)) for name in (TABLE, STEPS))
 
 
 def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:
@@ -109,19 +129,28 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
             yield from (f"{key} = [", *(f"    {row}," for row in rows), "]")
     yield f"nbest_size = {system.nbest_size}"
     if system.limits:
-        yield f"limits = {_inline(dict(system.limits))}"
+        yield f"limits = {to_toml(dict(system.limits))}"
     if isinstance(system.decoder, DecoderCommand):
-        yield f"decoder = {_inline({'command': system.decoder.command})}"
+        yield f"decoder = {_inline({'command': _named_command(system.decoder, named)})}"
     elif system.decoder is not None:
-        yield f"decoder = {_inline({'moses': named(system.decoder.folder)})}"
+        yield f"decoder = {to_toml({'moses': named(system.decoder.folder)})}"
     if system.confidence != ConfidenceCurve():
-        yield f"confidence = {_inline(asdict(system.confidence))}"
+        yield f"confidence = {to_toml(asdict(system.confidence))}"
     # moses.ini records its own rules.
     if system.moses_ini is None or system.text != TextProcessing.of(system.read_ini()):
         yield from ("", "[text]")
         for key, value in asdict(system.text).items():
             if value:
                 yield f"{key} = {to_toml(named(value) if isinstance(value, Path) else value)}"
+
+
+def _named_command(decoder: DecoderCommand, named: Callable[[str], str]) -> str:
+    """Return a command with the names that its files have in the system's folder."""
+    program, *words = decoder.words()
+    if "/" in program:
+        program = named(program)
+        program = program if "/" in program else f"./{program}"  # not one on the PATH
+    return shlex.join([program, *(named(word) if os.path.exists(word) else word for word in words)])
 
 
 def _inline(values: dict[str, object]) -> str:

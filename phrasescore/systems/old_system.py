@@ -25,10 +25,11 @@ def with_new_keys(whole: TomlTable) -> TomlTable:
     new = {key: value for key, value in values.items() if key not in (*_GONE, "decoder", "search")}
     if values.get("decoder") == "moses":
         new["decoder"] = {"moses": values.get("moses_bin", "")}
-    limits = {**values["search"]} if isinstance(values.get("search"), Mapping) else {}
-    limits.pop("buffer_size", limits.pop("buffer-size", None))  # changed only the speed
-    if "stack_size" in limits:
-        limits["stack"] = limits.pop("stack_size")
+    old = values["search"] if isinstance(values.get("search"), Mapping) else {}
+    limits = {key.replace("_", "-"): old[key] for key in old}
+    limits.pop("buffer-size", None)  # changed only the speed
+    if "stack-size" in limits:
+        limits["stack"] = limits.pop("stack-size")
     new["limits"] = limits
     models = [{"model": model} for model in values.get("search_models", ())]
     new["search"] = [_with_options(whole, values, row) for row in models]
@@ -61,7 +62,7 @@ def _with_options(whole: TomlTable, values: Mapping[str, Any], row: dict[str, An
     if values.get("unnormalized") and kind.is_feed_forward:
         row["unnormalized"] = True
     if "backoff_lm" in values and not kind.reads_source:
-        raise whole.error("backoff_lm", f"is gone: {old_names.GONE_KEYS['models.backoff_lm']}")
+        row["backoff_lm"] = values["backoff_lm"]
     return row
 
 

@@ -4,11 +4,9 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from moses_integration.alignments import PhraseSpan, parse_segmentation
 from moses_integration.decoder.moses import ListRequest
-from moses_integration.list_features import Values, WeightedSum, sorted_lines
+from moses_integration.list_features import WeightedSum, sorted_lines, totals
 from moses_integration.nbest import NbestList, parse_nbest
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.records import Weights
@@ -37,7 +35,7 @@ class TranslationTask(NamedTuple):
     # What the list has besides; a system without features of lists returns the search's own list.
     lists: ListRequest | None = None
 
-    def request(self, system: System) -> ListRequest | None:
+    def request(self, system: System, *, characters: bool) -> ListRequest | None:
         """Return the n-best list that is needed of the decoder; None if none is.
 
         A system with features of lists has lists of one size, on which the translation depends.
@@ -49,11 +47,10 @@ class TranslationTask(NamedTuple):
         else:
             return None
         wanted = self.lists or ListRequest(size, distinct=True)
-        has_phrases = self.explain and self.sentence.tokens is self.sentence.words
         return wanted._replace(
             size=size,
             distinct=wanted.distinct or bool(system.lists),
-            segmentation=wanted.segmentation or has_phrases,
+            segmentation=wanted.segmentation or (self.explain and not characters),
         )
 
 
@@ -90,52 +87,30 @@ class Ranking:
         self._omitted, self._has_phrases = omitted, has_phrases
 
     def outputs(
-        self, found: Iterable[tuple[TranslationTask, SearchOutput]]
+        self, tasks: Sequence[TranslationTask], outputs: Iterable[SearchOutput]
     ) -> Iterator[TranslationOutput]:
-        """Yield the output for each sentence; the features are computed for many lists at once."""
-        if self._scoring is None:
-            yield from (self.output(*each) for each in found)
-            return
-        waiting: deque[tuple[TranslationTask, SearchOutput]] = deque()
-
-        def lists() -> Iterator[SourcedList]:
-            for task, searched in found:
-                waiting.append((task, searched))
-                if searched.nbest:
-                    yield sourced_list(task.number, task.sentence, searched.nbest)
-
-        for each, scores in self._scoring.score(lists(), "the source", "the hypotheses"):
-            while not waiting[0][1].nbest:
-                yield self._without_list(waiting.popleft()[1])
-            yield self._ranked(*waiting.popleft(), *self._rescore(each, scores.values))
-        yield from (self._without_list(searched) for _, searched in waiting)
+        """Yield the output for each sentence of a text, given the decoder's outputs."""
+        sentences = [task.sentence for task in tasks]
+        lists = featured_lists(self._scoring, sentences, outputs)
+        for task, (searched, found) in zip(tasks, lists, strict=True):
+            yield self._ranked(task, searched, found)
 
     def output(self, task: TranslationTask, searched: SearchOutput) -> TranslationOutput:
-        """Return the output for a sentence."""
-        if not searched.nbest:  # not needed, or no translation within the distortion limit
-            return self._without_list(searched)
-        each = sourced_list(task.number, task.sentence, searched.nbest)
-        if self._scoring is None:
-            scores = np.array([each.nbest.total(index) for index in range(each.num_lines)])
-            return self._ranked(task, searched, each.nbest, scores)
-        return self._ranked(task, searched, *self._rescore(each, self._scoring.score_list(each)))
-
-    @staticmethod
-    def _without_list(searched: SearchOutput) -> TranslationOutput:
-        return TranslationOutput(searched.words, 0.0, b"", (), searched.untranslated)
-
-    def _rescore(self, each: SourcedList, values: Floats) -> tuple[NbestList, Values]:
-        """Return the list with the system's features, and the score of each hypothesis.
-
-        As in files, the features have the digits of an n-best list.
-        """
-        assert self._scoring is not None
-        (found,) = parse_nbest([rescored_lines(self._scoring, each, values)], _LIST)
-        return found, WeightedSum(self._weights)(found)
+        """Return the output for a sentence of a stream."""
+        found = None
+        if searched.nbest:
+            each = _sourced_list(0, task.sentence, searched.nbest)
+            found = each.nbest
+            if self._scoring is not None:
+                found = _with_features(self._scoring, each, self._scoring.score_list(each))
+        return self._ranked(task, searched, found)
 
     def _ranked(
-        self, task: TranslationTask, searched: SearchOutput, found: NbestList, scores: Values
+        self, task: TranslationTask, searched: SearchOutput, found: NbestList | None
     ) -> TranslationOutput:
+        if found is None:  # not needed, or no translation within the distortion limit
+            return TranslationOutput(searched.words, 0.0, b"", (), searched.untranslated)
+        scores = totals(found) if self._scoring is None else WeightedSum(self._weights)(found)
         best, nbest = searched.words, found.raw
         order = list(range(found.num_lines))
         if self._scoring is not None:
@@ -194,7 +169,7 @@ class Ranking:
         models = () if self._scoring is None else self._scoring.request.checkpoints_of(None)
         for network in models if task.sentence.words else ():
             if network.config.network.aligns_words and not network.reverse:
-                from phrasescore.report.sentences import attention_weights
+                from phrasescore.models.attention import attention_weights
 
                 texts = (each.words.split(" ") if each.words else [] for each in explained)
                 return tuple(
@@ -222,7 +197,41 @@ def load_list_features(
         raise ConfigError(system.path, "lists", str(error)) from error
 
 
-def sourced_list(number: int, sentence: SystemSentence, nbest: bytes) -> SourcedList:
-    """Return the n-best list of a sentence."""
+def featured_lists(
+    scoring: Scoring | None, sentences: Sequence[SystemSentence], outputs: Iterable[SearchOutput]
+) -> Iterator[tuple[SearchOutput, NbestList | None]]:
+    """Yield the decoder's output for each sentence with its list, or None if it has none.
+
+    The features of the lists are computed for many lists at once.
+    """
+    waiting: deque[SearchOutput] = deque()
+
+    def lists() -> Iterator[SourcedList]:
+        for number, (sentence, searched) in enumerate(zip(sentences, outputs, strict=True)):
+            waiting.append(searched)
+            if searched.nbest:
+                yield _sourced_list(number, sentence, searched.nbest)
+
+    if scoring is None:
+        for searched in outputs:
+            yield searched, _parse(searched.nbest) if searched.nbest else None
+        return
+    for each, scores in scoring.score(lists(), "the source", "the hypotheses"):
+        while not waiting[0].nbest:
+            yield waiting.popleft(), None
+        yield waiting.popleft(), _with_features(scoring, each, scores.values)
+    yield from ((searched, None) for searched in waiting)
+
+
+def _with_features(scoring: Scoring, each: SourcedList, values: Floats) -> NbestList:
+    """Return a list with the features, which have the digits of a file."""
+    return _parse(rescored_lines(scoring, each, values))
+
+
+def _sourced_list(number: int, sentence: SystemSentence, nbest: bytes) -> SourcedList:
+    return SourcedList(number, _parse(nbest), sentence.words)
+
+
+def _parse(nbest: bytes) -> NbestList:
     (found,) = parse_nbest([nbest], _LIST)
-    return SourcedList(number, found, sentence.words)
+    return found

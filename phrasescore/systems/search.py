@@ -20,6 +20,7 @@ from moses_integration.decoder.phrase_options import PhraseOptions
 from moses_integration.decoder.search import Derivation, StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
+from moses_integration.weight_lines import check_weights
 from phrasescore.errors import DataError
 from phrasescore.features.model import Network
 from phrasescore.records import Weights
@@ -99,7 +100,14 @@ class DecoderFeatures:
         :raises ConfigError: if the system's weights do not fit its features.
         """
         weights = system.check_weights(self.sizes, self.shown, added)
-        return weights.search, weights.lists if added else {**self.own, **weights.search}
+        where = str(system.weights_path or system.moses_ini or system.path)
+        search = {**self.own, **weights.search}
+        # The weight of copied words orders no hypotheses.
+        ordering = [name for name in search if not name.startswith(UNKNOWN_WORDS)]
+        check_weights({name: search[name] for name in ordering}, where)
+        if added:
+            check_weights(weights.lists, where)
+        return weights.search, weights.lists if added else search
 
 
 @dataclass(frozen=True)
@@ -128,9 +136,13 @@ class SearchWork:
     ) -> "SearchWork":
         """Return the work of a system's search; weights of other features are left out."""
         networks = tuple(system.search_names)
-        names = (*(slot.name for slot in configuration.slots), *networks)
-        own = {name: values for name, values in weights.items() if name in names}
-        return cls(configuration, system.search, system.search_kinds, networks, own, **options)
+        work = cls(configuration, system.search, system.search_kinds, networks, {}, **options)
+        return replace(work, weights=work.own_weights(weights))
+
+    def own_weights(self, weights: Weights) -> Weights:
+        """Return the weights without those of other features."""
+        names = {*(slot.name for slot in self.configuration.slots), *self.names}
+        return {name: values for name, values in weights.items() if name in names}
 
     def in_folders(self) -> "SearchWork":
         """Return a copy for workers on other machines, which have the same folders."""
@@ -185,8 +197,10 @@ class Search:
 
     def compile(self) -> None:
         """Compile the search by translating a sentence without networks."""
-        words = min(self._work.sentences or [("a", "b")], key=len)
-        self._find_decoder(words, has_networks=False).translate(words, nbest=2, distinct=True)
+        text = self._work.sentences
+        words = ("a", "b") if text is None else min(text, key=len, default=None)
+        if words is not None:
+            self._find_decoder(words, has_networks=False).translate(words, nbest=2, distinct=True)
         self._decoder = None
 
     def load_networks(self) -> Sequence[StatefulFeature]:
@@ -278,6 +292,7 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
 
     from phrasescore.devices import choose_device
     from phrasescore.features.search_network import SearchCslm, SearchJoint
+    from phrasescore.language_models.word_scorer import CslmOptions
     from phrasescore.models.checkpoint import load_checkpoint
 
     torch.set_num_threads(work.threads)
@@ -286,7 +301,7 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
         (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(each.model),
             device,
-            normalized=not each.unnormalized,
+            options=CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
             name=name,
         )
         for kind, name, each in zip(work.kinds, work.names, work.networks, strict=True)

@@ -38,8 +38,8 @@ def _feature_texts(
             for column in columns
         ]
         pairs = np.arange(found.num_lines)
-    names = [column.name for column in columns]
-    return format_rows(names, np.stack(rows, axis=1)), pairs
+    names, style = [column.name for column in columns], found.nbest.style
+    return format_rows(names, np.stack(rows, axis=1), style), pairs
 
 
 @dataclass

@@ -47,6 +47,7 @@ class StreamTranslator:
         if scoring is not None:
             self._stack.enter_context(scoring)
         configuration = read_configuration(system)
+        self._characters = configuration.characters
         features = DecoderFeatures.of(system, configuration)
         added = () if scoring is None else scoring.names
         search, lists = features.check(system, added)
@@ -68,7 +69,8 @@ class StreamTranslator:
             return self._translate(task)
 
     def _translate(self, task: TranslationTask) -> TranslationOutput:
-        request, tokens = task.request(self._system), task.sentence.tokens
+        request = task.request(self._system, characters=self._characters)
+        tokens = task.sentence.tokens
         searched = SearchTask(task.number, tokens, self._weights, request, task.explain)
         return self._ranking.output(task, self._search(searched))
 

@@ -8,7 +8,7 @@ system, too, with its own weights. Relative paths start in the folder of the fil
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,12 +18,13 @@ import msgspec
 from moses_integration.decoder import LIMITS, limit_values
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import named_files
-from moses_integration.moses_ini import MosesIni, load_weights
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights
 from moses_integration.weight_lines import format_weight
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.features.columns import Column, number_names, read_column
 from phrasescore.features.model import Network
+from phrasescore.features.program import Command
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
@@ -102,6 +103,21 @@ class System:
             own = MosesIni.read(path, parts.get("paths_from")).tuneable_weights()
             weights = WeightPair(own, own)
         return cls(path, Path(path), weights, **parts)
+
+    @classmethod
+    def of_command(
+        cls, command: str, path: StrPath | None = None, changes: Sequence[str] = ()
+    ) -> "System":
+        """Return a system that a decoder's command translates with.
+
+        :param path: a system or a moses.ini; None for the moses.ini that Moses' command names.
+        :param changes: as for `read_system`.
+        """
+        decoder = DecoderCommand(command)
+        path = path or (decoder.ini_path() if decoder.is_moses else None)
+        if path is None:
+            return cls(command, None, WeightPair({}, {}), decoder=decoder)
+        return replace(read_system(path, changes), decoder=decoder)
 
     @property
     def folder(self) -> Path:
@@ -205,6 +221,15 @@ def read_system(path: StrPath, changes: Sequence[str] = ()) -> System:
     return _read(with_new_keys(whole).changed(dict(map(_parse_change, changes))), path)
 
 
+def read_weights(source: WeightsSource) -> WeightPair:
+    """Return weights from Python, or those of a file of weights, a moses.ini or a system."""
+    if isinstance(source, str | os.PathLike):
+        path = os.fspath(source)
+        if os.path.isdir(path) or path.endswith(".toml"):
+            return read_system(path).weights
+    return load_weights(source)
+
+
 def _parse_change(text: str) -> tuple[str, Any]:
     key, separator, value = text.partition("=")
     if not separator or (key != "nbest_size" and not key.startswith("limits.")):
@@ -253,7 +278,7 @@ def _read(whole: TomlTable, path: str) -> System:
         lists=lists,
         columns=columns,
         nbest_size=file.nbest_size,
-        limits=dict(_read_limits(whole.table("limits"), file.limits)),
+        limits=dict(read_limits(whole.table("limits"), file.limits)),
         decoder=decoder,
         text=text,
         confidence=file.confidence or ConfidenceCurve(),
@@ -269,7 +294,9 @@ def _read_decoder(table: TomlTable, given: _Decoder | None) -> Moses | DecoderCo
         return None
     if (given.moses is None) == (given.command is None):
         raise table.error("", "expected either moses = FOLDER or command = COMMAND")
-    return Moses(given.moses) if given.moses is not None else DecoderCommand(str(given.command))
+    if given.moses is not None:
+        return Moses(given.moses)
+    return DecoderCommand(Command(str(given.command)).resolved(table).command)
 
 
 def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
@@ -306,7 +333,8 @@ def _read_search(whole: TomlTable, rows: Any) -> Iterator[Network]:
         yield column
 
 
-def _read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
+    """Yield the search's limits in a table by the names of moses.ini's sections."""
     for key, value in given.items():
         name = key.replace("_", "-")
         if name not in LIMITS:

@@ -14,6 +14,7 @@ from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import plain_words
 from phrasescore.io.moses_text import load_tokenizer, load_truecaser
 from phrasescore.io.text import MARKUP, Markup, decode, shorten
+from phrasescore.records import split_words
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,29 @@ class SystemSentence(NamedTuple):
     tokens: tuple[str, ...]
 
 
+def load_target_rules(text: TextProcessing, path: str) -> Callable[[int, bytes], tuple[str, ...]]:
+    """Return a function that maps a line of the target side to its words, as in the system.
+
+    It gets the line's number and its bytes. Without rules, blanks separate the words.
+
+    :param path: the name of the text in messages.
+    """
+    _, language = TextSettings(tokenize=text.tokenize).languages()
+    prepare = _load_rules(text, path, language, text.truecase_target)
+    if prepare is None:
+        return lambda number, raw: split_words(decode(path, number, raw))
+    return lambda number, raw: split_words(prepare(number, raw))
+
+
+def _load_rules(
+    text: TextProcessing, path: str, language: str | None, truecaser: Path | None
+) -> Callable[[int, bytes], str] | None:
+    if text == TextProcessing():
+        return None
+    model = None if truecaser is None else str(truecaser)
+    return LineRules(path, language, text.lowercase, model, text.changes_known_case).load()
+
+
 class TextConverter:
     """Converts the lines of a text, and translations of them.
 
@@ -123,12 +147,7 @@ class TextConverter:
     ) -> None:
         self._path, self._characters, self._markup = path, characters, markup
         source, target = TextSettings(tokenize=text.tokenize).languages()
-        model = text.truecase_source
-        self._prepare: Callable[[int, bytes], str] | None = None
-        if text != TextProcessing():
-            truecaser = None if model is None else str(model)
-            rules = LineRules(path, source, text.lowercase, truecaser, text.changes_known_case)
-            self._prepare = rules.load()
+        self._prepare = _load_rules(text, path, source, text.truecase_source)
         self._detokenize: Callable[[str], str] = str
         self._detruecase: Callable[[str], str] = str
         if text.truecase_target is not None:

@@ -249,6 +249,28 @@ def warn_of_tokenization(
     _logger.warning(f"{looks}: {found}: {cure}")
 
 
+def warn_of_form(text: Sentences, *, tokenizes: bool) -> None:
+    """Warn if a text looks tokenised and the system tokenises it, or the other way round.
+
+    :param tokenizes: whether the system's rules tokenise the text.
+    """
+    attached, separate, num_words = _attached_marks(text.words)
+    least = _FEW_MARKS * num_words
+    is_raw = attached.total() > max(_MANY_ATTACHED * (attached.total() + separate), least)
+    if tokenizes and not is_raw and separate > least:
+        _logger.warning(
+            f"{shown_path(text.path)} looks tokenised, and the system tokenises it: give it as raw "
+            "text, or all texts as the system's words with --tokenized"
+        )
+    elif is_raw and not tokenizes:
+        ((example, _),) = attached.most_common(1)
+        _logger.warning(
+            f"{shown_path(text.path)} looks untokenised: punctuation is attached to words, such as "
+            f"{shorten(example)}, and the system takes it as words: tokenise it as in training, or "
+            "leave out --tokenized if the system has rules for text"
+        )
+
+
 def warn_of_shortlists(checkpoints: "Sequence[Checkpoint]") -> None:
     """Warn if the models in an ensemble predict different words."""
     vocabularies = [checkpoint.target_vocabulary for checkpoint in checkpoints]

@@ -1,15 +1,19 @@
-"""Add columns of scores to a phrase table."""
+"""Add columns of scores to a phrase table, or to the table of a system."""
 
 import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
+from pathlib import Path
 
 from moses_integration.ini_text import IniText
-from moses_integration.moses_ini import MosesIni
+from moses_integration.moses_ini import MosesIni, PhraseTableFeature
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
+from moses_integration.table_line import HIGHEST_LOG
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
@@ -17,15 +21,20 @@ from phrasescore.features.columns import Column, as_columns, check_columns, inpu
 from phrasescore.features.given_scores import check_counts
 from phrasescore.features.lexicon import LexicalTally
 from phrasescore.io.journal import new_digest
-from phrasescore.io.output import check_files, optional_path
+from phrasescore.io.output import check_files, optional_path, writing
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.compute import Compute
+from phrasescore.systems.folder import INI, write_system
 from phrasescore.systems.scoring import Scoring
+from phrasescore.systems.system import System, read_system
 
 _logger = logging.getLogger(__name__)
 
+# Takes the number of a table's scores, and returns a function that writes what names the new table.
+Declare = Callable[[int], Callable[[], None]]
 # Number of lines in a chunk: the most that a killed run loses, and one member of a .gz file.
 CHUNK_LINES = 65536
 
@@ -52,14 +61,17 @@ def annotate(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> AnnotateSummary:
-    """Add one score per column to each line of a phrase table.
+    """Add one score per column to each line of a phrase table, or of the table of a system.
 
     The new columns follow the table's own, in order; all other bytes are unchanged. A column holds
     probabilities, exp of a natural logarithm (or of a count), as Moses expects. torch is imported
     only if a column needs a network.
 
+    :param table: a phrase table; or a system (a folder, a system.toml or a moses.ini).
     :param columns: at least one; a path is a model's folder. `GivenScores` has a file with one
         natural logarithm, at most 88, per line of the table.
+    :param output: the new table, or the folder of the new system. It has the new table, in which
+        the new columns have weight 0, and refers to the other files of the old system.
     :param moses_ini: the moses.ini that uses the table.
     :param moses_ini_out: the moses.ini to write, in which the new columns have weight 0.
     :param texts: tokenised texts to translate, one sentence per line: only lines whose
@@ -67,24 +79,59 @@ def annotate(
     :param resume: continue a killed run with the same arguments, if it left anything. Only
         the engine and its workers may differ.
     """
-    table, output = os.fspath(table), os.fspath(output)
+    path, output = os.fspath(table), os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    compute = compute.on_workers()
     wanted = as_columns(columns)
     check_columns(wanted, of_phrases=True)
-    check_resume(output, resume)
-    check_moses_ini(ini_path, new_ini_path)
     check_sequences(texts=texts)
-    inputs = input_files(wanted)
+    check_moses_ini(ini_path, new_ini_path)
     text_paths = [os.fspath(text) for text in texts]
-    check_files(
-        [table, ini_path, *inputs, *text_paths], [output, *work_files(output), new_ini_path]
-    )
-    chosen = TextFilter(text_paths, ini_path) if text_paths else None
+    with ExitStack() as stack:
+        if os.path.isdir(path) or path.endswith((".ini", ".toml")):
+            if ini_path is not None:
+                raise ArgumentError(f"--moses-ini is for a table, and {path} is a system")
+            new = NewSystem.of(path, output, wanted)
+            stack.enter_context(_new_folder(Path(output)))
+            ini_path, path, output = str(new.system.moses_ini), new.table, new.output
+            declare: Declare = new.declare
+            others = new.system.files()
+        else:
+            declare = partial(declare_scores, ini_path, new_ini_path, path, output, len(wanted))
+            others = [] if ini_path is None else [ini_path]
+        check_resume(output, resume)
+        inputs = [path, *others, *input_files(wanted), *text_paths]
+        check_files(inputs, [output, *work_files(output), new_ini_path])
+        chosen = TextFilter(text_paths, ini_path) if text_paths else None
+        return _annotate(path, wanted, output, declare, chosen, resume, compute, progress)
+
+
+@contextmanager
+def _new_folder(path: Path) -> Iterator[None]:
+    """Create a folder, which is removed at the end if it is empty."""
+    with writing(path):
+        path.mkdir(parents=True, exist_ok=True)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.rmdir()
+
+
+def _annotate(
+    table: str,
+    wanted: Sequence[Column],
+    output: str,
+    declare: Declare,
+    chosen: "TextFilter | None",
+    resume: bool,
+    compute: Compute,
+    progress: ProgressCallback | None,
+) -> AnnotateSummary:
     blocks = read_table_blocks(table)
     first = next(blocks)
-    ini = declare_scores(ini_path, new_ini_path, table, output, len(wanted), first.num_scores)
-    with Scoring.of(wanted, compute=compute, of_phrases=True) as scorer:
+    write_ini = declare(first.num_scores)
+    above_limit: list[int] = []
+    with Scoring.of(wanted, compute=compute.on_workers(), of_phrases=True) as scorer:
         lines = check_counts(chain([first], blocks), table, scorer.given)
         settings = scorer.depends_on() | {"chunk": str(CHUNK_LINES)}
         if chosen is not None:
@@ -102,17 +149,22 @@ def annotate(
                     next(computed) if added.given is None else block.of_pairs(added.given.of(block))
                     for added in scorer.added
                 ]
+                above_limit += block.above_limit(logs)
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
                 if not meter.done:
                     meter.skipped = block.before
                 meter.update(block.num_lines)
             # Write moses.ini before the table appears: if that fails, the run can be resumed.
             target.flush()
-            if ini is not None and new_ini_path is not None:
-                ini.write(new_ini_path)
+            write_ini()
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
+    if above_limit:
+        _logger.warning(
+            f"{shown_path(table)}: {len(above_limit):,} values above {HIGHEST_LOG:g} (the first in "
+            f"line {above_limit[0]:,}) are written as exp({HIGHEST_LOG:g}): Moses reads no more"
+        )
     tallies = list(map(scorer.tally, scorer.added))
     for column, tally in zip(wanted, tallies, strict=True):
         if isinstance(tally, LexicalTally) and 2 * tally.floored > tally.words:
@@ -121,7 +173,67 @@ def annotate(
                 f"{tally.floored:,} of {tally.words:,} {tally.side} words: is it the lexicon of "
                 "this direction?"
             )
+        _logger.info("%s", tally)
     return AnnotateSummary(meter.done, kept, tuple(map(str, tallies)))
+
+
+@dataclass(frozen=True)
+class NewSystem:
+    """A system whose table gets columns, in a new folder."""
+
+    system: System
+    feature: PhraseTableFeature
+    table: str  # the old one
+    output: str  # the new one
+    columns: tuple[Column, ...]
+
+    @classmethod
+    def of(cls, path: str, folder: str, columns: tuple[Column, ...]) -> "NewSystem":
+        """Read the system that gets the columns.
+
+        :param folder: of the new system.
+        """
+        system = read_system(path)
+        if folder == "-" or same_file(folder, system.folder):
+            problem = "expected the folder of the new system, which is not that of the old one"
+            raise ArgumentError(f"--output: {problem}, got {folder!r}")
+        ini = system.read_ini()
+        feature = ini.find_phrase_table()
+        table = ini.resolve(feature.path or "")
+        if not os.path.exists(table) and os.path.exists(f"{table}.gz"):
+            table += ".gz"
+        output = os.path.join(folder, os.path.basename(table))
+        return cls(system, feature, table, output, columns)
+
+    def declare(self, num_scores: int) -> Callable[[], None]:
+        """Return a function that writes the new system, except its table."""
+        folder = Path(self.output).parent
+        ini = self.system.read_ini()
+        ini.folder = ini.folder or "."
+        ini.move(folder)
+        name, more = self.feature.name, len(self.columns)
+        ini.add_scores(more, os.path.basename(self.output), num_scores=num_scores)
+
+        def extended(weights: Weights) -> Weights:
+            return {**weights, name: (*weights.get(name, ()), *[0.0] * more)}
+
+        named = (
+            replace(column, name=f"{name}_{num_scores + place}")
+            for place, column in enumerate(self.columns)
+        )
+        system = replace(
+            self.system,
+            moses_ini=folder / INI,
+            paths_from=None,
+            weights=WeightPair(*map(extended, self.system.weights)),
+            columns=(*self.system.columns, *named),
+        )
+
+        def write() -> None:
+            ini.write(str(folder / INI))
+            write_system(system, folder)
+
+        return write
 
 
 class TextFilter:
@@ -156,14 +268,14 @@ def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
 
 def declare_scores(
     moses_ini: str | None, new_ini: str | None, table: str, output: str, added: int, num_scores: int
-) -> MosesIni | None:
-    """Return a moses.ini that uses the new table, or None without a moses.ini."""
-    if moses_ini is None:
-        return None
+) -> Callable[[], None]:
+    """Return a function that writes a moses.ini that uses the new table, if there is one."""
+    if moses_ini is None or new_ini is None:
+        return lambda: None
     ini = MosesIni.read(moses_ini)
     path = _path_in_ini(ini, table, output)
     ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
-    paths = (ini.path, new_ini or ini.path)
+    paths = (ini.path, new_ini)
     relative = [file for file in ini.named_paths() if not os.path.isabs(file)]
     in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
     if relative and not ini.folder and not in_one_folder and "-" not in paths:
@@ -171,7 +283,7 @@ def declare_scores(
             f"{new_ini} is in another folder than {ini.path} and has relative paths, which Moses "
             f"resolves from its working folder; make them absolute: {', '.join(relative)}"
         )
-    return ini
+    return partial(ini.write, new_ini)
 
 
 def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:

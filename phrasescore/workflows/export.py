@@ -1,22 +1,27 @@
-"""Write a trained network as a file that Moses' own search loads."""
+"""Write a trained network, or a system, as files that Moses' own search loads."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
 
 from moses_integration import nplm
+from moses_integration.decoder import ALGORITHMS
 from moses_integration.ini_text import IniText, named_files
+from moses_integration.moses_ini import WeightsSource, weights_path
+from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.io.compression import is_gzip_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNetwork, JointNetwork
+from phrasescore.systems.system import read_system, read_weights
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.annotate import check_moses_ini
 
@@ -33,6 +38,14 @@ class ExportSummary:
     order: int  # NPLM's order: the number of words that the network reads, plus 1
     input_words: int  # number of words in the shortlists, plus NPLM's symbols such as <unk>
     num_bytes_in_moses: int  # memory that Moses needs for the network
+
+
+@dataclass(frozen=True, slots=True)
+class SystemExport:
+    """What Moses does not have of an exported system."""
+
+    search: tuple[str, ...]  # features of networks in the search
+    lists: tuple[str, ...]  # features of n-best lists
 
 
 class _MosesFeature(NamedTuple):
@@ -78,7 +91,9 @@ def export(
         raise ModelError(problem)
     if checkpoint.target_vocabulary.is_subwords:
         problem = f"{model}: {nplm.FORMAT} supports networks that predict words,"
-        raise ModelError(f"{problem} but this one predicts subwords; use it with rescore or decode")
+        raise ModelError(
+            f"{problem} but this one predicts subwords; use it in lists or in search of a system"
+        )
     try:
         feature = _FEATURES[kind](checkpoint)
     except ModelError as error:
@@ -104,6 +119,41 @@ def export(
     return ExportSummary(
         feature.kind, name, network.order, len(network.input_words), network.num_bytes_in_moses
     )
+
+
+def export_system(
+    system: StrPath, output: StrPath = "-", *, weights: WeightsSource | None = None
+) -> SystemExport:
+    """Write the moses.ini of a system, with which Moses translates in any working folder.
+
+    It has absolute paths, the limits of the system, and the weights of the search. Networks in the
+    search and features of n-best lists are left out, because Moses does not have them.
+
+    :param system: see `read_system`.
+    :param weights: weights that replace the system's own; see `read_weights`.
+    :raises ConfigError: if there is a weight, not 0, for a feature that the system does not have.
+    """
+    path, read = os.fspath(output), read_system(system)
+    if weights is not None:
+        given = weights_path(weights)
+        where = None if given is None else Path(given)
+        read = replace(read, weights=read_weights(weights), weights_path=where)
+    ini, search = read.read_ini(), read.weights.search
+    check_files(read.files(), (path,))
+    check_weights({**ini.tuneable_weights(), **search}, str(read.weights_path or ini.path))
+    ini.check_writable(path, search)
+    for name in ini.set_weights(search):
+        if name not in read.search_names and any(search[name]):
+            raise read.weight_error(
+                f"there is a weight for {name}, a feature that {ini.path} does not have"
+            )
+    for name, value in read.limits.items():
+        number = ALGORITHMS.index(value) if name == "search-algorithm" else value
+        ini.set_value(name, str(number).lower())
+    ini.rename_files(lambda file: os.path.abspath(ini.resolve(file)))
+    ini.write(path)
+    lists = tuple(column.argument for column in read.lists)
+    return SystemExport(tuple(read.search_names), lists)
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:

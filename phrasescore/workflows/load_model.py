@@ -16,6 +16,7 @@ from phrasescore.features.request import ScoringRequest
 from phrasescore.generation.beam_search import beam_work
 from phrasescore.generation.generator import Generated, Generator, GeneratorLoader
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
+from phrasescore.models.summary import ModelReport
 from phrasescore.records import (
     HypothesisList,
     PhraseBlock,
@@ -24,7 +25,6 @@ from phrasescore.records import (
     each_words,
     to_sentences,
 )
-from phrasescore.report.model_summary import ModelReport
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
 from phrasescore.systems.scoring import LineScores, PairLines, Scoring, group_pairs

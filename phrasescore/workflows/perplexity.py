@@ -78,13 +78,14 @@ def perplexity(
 
     Words and the end of each sentence are predicted. As in KenLM's query, one perplexity includes
     unknown words, scored as ``<unk>``, and one excludes them. By itself, a network scores all words
-    outside its shortlist as ``<unk>``, which makes its perplexity low. A network of subwords
-    predicts every word, except new characters, as the product of its pieces' probabilities, so that
-    its perplexity can be compared with an n-gram model's.
+    outside its shortlist as ``<unk>``, which makes its perplexity low; with ``lm``, the n-gram
+    model divides this probability among these words, and both models predict the same words.
+    A network of subwords predicts every word, except new characters, as the product of its pieces'
+    probabilities.
 
     :param texts: files with one tokenised sentence per line.
     :param model: the folder of a language model, of the kind cslm.
-    :param lm: an n-gram model, ARPA (also .gz).
+    :param lm: an n-gram model, ARPA (also .gz) or a KenLM binary.
     """
     check_sequences(texts=texts)
     compute.check_only("precision", "device", "threads")
@@ -114,7 +115,8 @@ class _Models:
 
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._meter = meter
-        # The words that a model knows, by the model's path, and the models by their titles.
+        # The words that a model knows, by the model's path, and the models by their titles: the
+        # n-gram model, the network, and the network with the n-gram model for unknown words.
         self.known_words: dict[str, Container[str]] = {}
         self._models: dict[str, WordScorer | NgramScorer] = {}
         if lm is not None:
@@ -136,6 +138,9 @@ class _Models:
         has_subwords = checkpoint.target_vocabulary.is_subwords
         title = "network, subwords" if has_subwords else "network, <unk>"
         self._models[title] = word_scorer.WordScorer(checkpoint, device, precision)
+        if lm is not None and not has_subwords:
+            backed_off = word_scorer.WordScorer(checkpoint, device, precision, backoff=lm)
+            self._models["network, backed off"] = backed_off
 
     def measure(self, sentences: _Sentences) -> Iterable[ModelPerplexity]:
         """Yield the perplexities under each model."""

@@ -18,7 +18,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.corpora import read_monolingual_text, read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, same_file
-from phrasescore.language_models.ngram_scorer import CrossEntropyDifference, Differences
+from phrasescore.language_models.ngram_scorer import CrossEntropyDifference
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.evaluation import Selecting
@@ -30,7 +30,6 @@ Floats = NDArray[np.float64]
 Flags = NDArray[np.bool_]
 
 _LINES = 5_000  # number of lines that a process scores together
-_MANY_DIFFER = 0.01  # warn if a larger share of the tokens is known to only one model
 
 _Sides = tuple[tuple[str, ...], ...]  # the words of a line, on one side or both sides
 
@@ -68,8 +67,8 @@ def select(
     :param text: a file, not a stream: it is read twice, as is ``target``.
     :param output: the file for the lines selected from ``text``; ``target_output`` is for those
         from ``target``.
-    :param in_domain: an n-gram model of in-domain text, ARPA (also .gz); ``general`` is a model of
-        text such as ``text``.
+    :param in_domain: an n-gram model of in-domain text, ARPA (also .gz) or a KenLM binary;
+        ``general`` is a model of text such as ``text``.
     :param differences: the file for the difference of each line, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
@@ -137,9 +136,13 @@ def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
 
 def _differences(
     models: Sequence[CrossEntropyDifference | None], lines: Sequence[_Sides]
-) -> list[Differences]:
+) -> Floats:
+    """Return the difference of each line, summed over its sides."""
     sides = zip(models, zip(*lines, strict=True), strict=False)
-    return [model.differences(sentences) for model, sentences in sides if model is not None]
+    values: Floats = np.sum(
+        [model.differences(sentences) for model, sentences in sides if model is not None], axis=0
+    )
+    return values
 
 
 def _score(
@@ -147,8 +150,7 @@ def _score(
     models: Sequence[CrossEntropyDifference | None],
     progress: ProgressCallback | None,
 ) -> Floats:
-    """Return the cross-entropy difference of each line, summed over its sides."""
-    values, tokens, differing = [], 0, 0
+    values = []
     workers = usable_threads(None)
     engine = Compute(engine="here" if workers == 1 else "processes", workers=workers)
     with (
@@ -156,16 +158,8 @@ def _score(
         Meter("select", "lines", progress, lines_of=texts[0]) as meter,
     ):
         for found in pool.map(_blocks(texts, models)):
-            values.append(np.sum([each.values for each in found], axis=0))
-            tokens += sum(each.tokens for each in found)
-            differing += sum(each.known_to_one for each in found)
-            meter.update(len(values[-1]))
-    if differing > _MANY_DIFFER * tokens:
-        _logger.warning(
-            f"{differing / tokens:.1%} of the words are known to only one of the two models, and "
-            "are <unk> for the other one: estimate both with one vocabulary (lmplz "
-            "--limit_vocab_file)"
-        )
+            values.append(found)
+            meter.update(len(found))
     return np.concatenate(values)
 
 

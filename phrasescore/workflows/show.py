@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moses_integration.moses_ini import MosesIni
 from phrasescore.arguments import METRICS, PRECISIONS, StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import PhrasescoreError, PluginError
@@ -23,13 +22,14 @@ from phrasescore.features.packages import find_classes
 from phrasescore.io.journal import read_journal
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_duration
-from phrasescore.settings.toml_file import read_toml
+from phrasescore.systems.folder import STEPS
+from phrasescore.systems.system import read_system
 from phrasescore.version import __version__
-from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, StepRecords
+from phrasescore.workflows.system_facts import system_facts
 from tuning.settings import METRICS as TUNING_METRICS
 
 if TYPE_CHECKING:
-    from phrasescore.report.model_summary import ModelReport
+    from phrasescore.models.summary import ModelReport
 
 # A folder with one of these files is a model, although it may be damaged.
 _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
@@ -74,66 +74,37 @@ def show(path: StrPath | None = None) -> "ModelReport | Overview":
     Without a path, the facts are what works on this machine and what is missing, and the features
     and metrics that options accept. Nothing is computed or changed.
 
-    :param path: a model, the folder of ``build`` or ``experiment``, or a ``system.toml``.
+    :param path: a model, a system (its folder, ``system.toml`` or moses.ini), or the folder of
+        ``experiment``, whose best row is described, too.
     """
     if path is None:
         return Overview(None, {**dict(_machine()), **dict(_features()), **dict(_metrics())})
     path = os.fspath(path)
-    if path.endswith(".toml"):
-        return _system_overview(path)
     names = os.listdir(path) if os.path.isdir(path) else []
-    if STATE in names:
+    if STEPS in names:
         return _experiment_overview(path)
-    if "moses.ini" in names and not _MODEL_FILES.intersection(names):
-        return _build_overview(path)
     if not _MODEL_FILES.intersection(names):
-        expected = "expected a system.toml, or the folder of a model, of build or of an experiment"
-        raise PhrasescoreError(f"{path}: {expected}")
-    from phrasescore.report.model_summary import model_report  # imports torch
+        return Overview(path, system_facts(read_system(path)))
+    from phrasescore.models.summary import model_report  # imports torch
 
     return model_report(path)
 
 
-def _system_overview(path: str) -> Overview:
-    values = read_toml(path)
-    facts = {}
-    for key, value in values.items():
-        named = value if isinstance(value, list) else [value]
-        texts = (
-            ", ".join(f"{name} {shown}" for name, shown in each.items())
-            if isinstance(each, dict)
-            else str(each)
-            for each in named
-        )
-        facts[key] = "; ".join(texts)
-    return Overview(path, facts)
-
-
 def _experiment_overview(path: str) -> Overview:
+    from phrasescore.workflows.experiment.steps import StepRecords
+
     folder = Path(path)
-    kept = read_journal(folder / STATE, StepRecords, "name another folder")
+    kept = read_journal(folder / STEPS, StepRecords, "name another folder")
     steps = {} if kept is None else kept.steps
     done = sum(state.done is not None for state in steps.values())
     seconds = sum(state.seconds or 0 for state in steps.values())
-    table = folder / TABLE_FILES[0]
     facts = {"steps done": f"{done} of {len(steps)}, in {format_duration(seconds)}"}
-    if systems := sorted(map(str, folder.glob("systems/*/*/system.toml"))):
-        facts["to translate"] = " ".join(systems)
+    try:
+        facts |= system_facts(read_system(path))
+    except PhrasescoreError as error:
+        facts["ready"] = f"no: {error}"
+    table = folder / "table.txt"
     return Overview(path, facts, table.read_text("utf-8", "replace") if table.exists() else "")
-
-
-def _build_overview(path: str) -> Overview:
-    ini = MosesIni.read(os.path.join(path, "moses.ini"))
-    weights = {
-        name: "weights " + " ".join(f"{value:g}" for value in values)
-        for name, values in ini.tuneable_weights().items()
-    }
-    sizes = {
-        name: f"{os.stat(ini.resolve(name)).st_size / 1e6:,.1f} MB"
-        for name in ini.named_paths()
-        if os.path.exists(ini.resolve(name))
-    }
-    return Overview(path, {**sizes, **weights})
 
 
 def _machine() -> Iterator[tuple[str, str]]:
@@ -151,7 +122,8 @@ def _machine() -> Iterator[tuple[str, str]]:
     yield "threads", _threads()
     yield "GPU", _gpu()
     moses = shutil.which("moses")
-    yield "moses", moses or "missing on the PATH; only decode --decoder moses needs it"
+    yield "moses", moses or "missing on the PATH; only systems with Moses as the decoder need it"
+    yield "kenlm", _kenlm()
     for name, extra, use in (
         ("ctranslate2", "ctranslate2", "for rescore --ctranslate2"),
         ("ray", "cluster", "for --engine ray"),
@@ -187,6 +159,16 @@ def _gpu() -> str:
     if _GPU_FILE.exists():
         return "unusable: install a torch with CUDA (https://pytorch.org), or update the driver"
     return "none; networks run on the CPU"
+
+
+def _kenlm() -> str:
+    from phrasescore.language_models.ngram_scorer import import_kenlm
+
+    try:
+        import_kenlm()
+    except PhrasescoreError as error:
+        return str(error)
+    return importlib.metadata.version("kenlm")
 
 
 def _features() -> Iterator[tuple[str, str]]:

@@ -34,6 +34,7 @@ from phrasescore.training.pair_store_writer import CountedPair, Shortlist
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
+from phrasescore.training.verdict import judge_model
 from phrasescore.vocabulary import CHARACTERS, count_words, load_vocabulary, model_path
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
@@ -148,7 +149,7 @@ def fine_tune(
     :param lists: n-best lists for all sentences; the lists in several files are concatenated. No
         table, language model or network should have been trained on these sentences. An
         encoder-decoder requires lists with the phrase segmentation, and a joint model lists with
-        word alignments; `decode` writes both.
+        word alignments; `translate` writes both.
     :param source: the tokenised sentences, one per line.
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
     :param weights: all weights of the log-linear model, including the network's: a file or values.
@@ -213,12 +214,16 @@ def _run_training(
     curve: list[CurvePoint] = []
     threads = compute.threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
-        return train_model(
+        record = train_model(
             run,
             resume=state.resume,
             begin=meter.begin,
             report=lambda now: report_update(meter, now, curve),
         )
+    _logger.info("%s: %s", run.model, record.summary())
+    for found in judge_model(run.config.kind, run.model, record, len(run.inputs)):
+        _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
+    return record
 
 
 def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:

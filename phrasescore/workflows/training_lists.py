@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from moses_integration import alignments as word_alignments
-from moses_integration.list_features import FeatureColumns, Values, feature_matrix
+from moses_integration.list_features import FeatureColumns, Values
 from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
@@ -216,7 +216,7 @@ class _Reader:
         self, nbest: NbestList, source: tuple[str, ...]
     ) -> tuple[list[float], list[tuple[str, ...]], list[list[int]]]:
         """Return the model scores, words and pairs of the best hypotheses in a list."""
-        values = self.columns.arrange(nbest, feature_matrix(nbest))
+        values = self.columns.arrange(nbest)
         if values.shape[1] != len(self._vector):
             self._vector = self._make_vector(nbest)
         # A sum of each row, because a matrix product may give equal rows unequal last bits.

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from moses_integration.decoder.moses import ListRequest
 from phrasescore.arguments import StrPath
-from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import is_stream, read_lines
 from phrasescore.progress import Meter, ProgressCallback
@@ -62,8 +61,6 @@ def translate(
     if request is not None and (request.alignment or request.segmentation):
         translator.check_words()
     check_files((source, read.path, *read.files()), (output, lists, optional_path(explain)))
-    if is_stream(source) and compute.engine == "ray":
-        raise ArgumentError("--engine ray requires a file: a stream is translated here")
     numbered = enumerate(read_lines(source), start=1)
     sentences: Iterable[SystemSentence] = (translator.prepare(*line) for line in numbered)
     known = None if is_stream(source) else list(sentences)

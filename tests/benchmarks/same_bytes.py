@@ -41,6 +41,12 @@ class Spelling(NamedTuple):
     outputs: Mapping[str, str]
 
 
+_DECODE = {
+    r"translate (\S+\.ini) (\S+) --tokenized": r"decode \2 --config \1",
+    r"translate (cslm|joint)\.toml (\S+) --tokenized": r"decode \2 --config {x}/moses.ini "
+    r"--feature \1 --model \1 --weights \1.search --unnormalized",
+    r"--set limits\.stack=(\d+)": r"--stack \1",
+}
 SPELLINGS = {
     "0.3": Spelling(
         mark="phrasescore/settings/presets/attention-small.toml",
@@ -54,10 +60,12 @@ SPELLINGS = {
             # Columns with options were options of the verb.
             r"""--column 'feature = "(\w+)", model = "ed"'""": r"--feature \1@1",
             r"""--column 'model = "(\w+)", normalize = true'""": r"--model \1 --normalize",
+            r"""--column 'model = "(\w+)", backoff_lm = "(\S+)"'""": r"--model \1 --backoff-lm \2",
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
             r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
             "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
             "--differences": "--scores",
+            **_DECODE,
         },
         outputs={
             r"\bAttention(?=\d)": "RNNsearch",
@@ -67,6 +75,8 @@ SPELLINGS = {
             r"\bmodels/rnn\b": "models/encoder-decoder",
         },
     ),
+    # Before a system was a folder.
+    "0.4-dev": Spelling(mark="phrasescore/workflows/decode.py", words=_DECODE, outputs={}),
 }
 TODAY = Spelling("", {}, {})
 
@@ -127,7 +137,7 @@ COMMANDS = {
     + TRAIN,
     "train transformer": "train transformer train.en train.fr -o transformer " + TRAIN,
     "annotate": "annotate {x}/phrase-table.gz --model ed --model back --column 'feature = "
-    '"unknown_words", model = "ed"\' --feature number_mismatch -o annotated.gz '
+    '"unknown_words", model = "ed"\' --feature punctuation_mismatch -o annotated.gz '
     "--moses-ini {x}/moses.ini --moses-ini-out annotated.ini",
     "annotate bfloat16": "annotate {x}/phrase-table.gz --model ed --precision bfloat16 -o bf16.gz",
     "annotate int8": "annotate {x}/phrase-table.gz --model ed --precision int8 -o int8.gz",
@@ -138,7 +148,8 @@ COMMANDS = {
     "-o normalized.gz",
     "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble "
     "--word-scores words.gz -o ensemble.gz",
-    "rescore cslm": f"rescore {LISTS}--model cslm --cache scores.db -o cslm.gz",
+    "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
+    '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
     "rerank average": "rerank dev.rescored.gz --average RNNsearch0 -o average.fr",
     "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "
@@ -158,14 +169,12 @@ COMMANDS = {
     "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest tuned.nbest.gz "
     "-o /dev/null",
     "rerank tuned": "rerank dev.rescored.gz --weights mert.weights -o tuned.fr",
-    "decode": "decode {x}/test.en --config {x}/moses.ini --stack 20 --nbest test.nbest "
-    "--nbest-size 10 "
-    "--alignment -o test.out",
-    "decode cslm": "decode {x}/test.en --config {x}/moses.ini --stack 10 --feature cslm "
-    "--model cslm --weights cslm.search --unnormalized --nbest cslm.nbest --nbest-size 5 "
-    "--distinct -o cslm.out",
-    "decode joint": "decode short.en --config {x}/moses.ini --stack 10 --feature joint "
-    "--model joint --weights joint.search -o joint.out",
+    "translate": "translate {x}/moses.ini {x}/test.en --tokenized --set limits.stack=20 "
+    "--nbest test.nbest --nbest-size 10 --alignment -o test.out",
+    "translate cslm": "translate cslm.toml {x}/test.en --tokenized --set limits.stack=10 "
+    "--nbest cslm.nbest --nbest-size 5 --distinct -o cslm.out",
+    "translate joint": "translate joint.toml short.en --tokenized --set limits.stack=10 "
+    "-o joint.out",
     "generate": "generate search {x}/test.en --beam 4 --ensemble lstm --nbest generated.nbest "
     "--nbest-size 4 "
     "-o generated.out",
@@ -255,7 +264,12 @@ def prepare(folder: Path, spelling: Spelling) -> None:
         (folder / path.name).symlink_to(path)
     (folder / "letters.arpa").write_text(ARPA, "utf-8")
     for name in ("CSLM", "Joint"):
-        (folder / f"{name.lower()}.search").write_text(f"{name}0= 0.1\n")
+        kind = name.lower()
+        (folder / f"{kind}.search").write_text(f"{name}0= 0.1\n")
+        search = f'search = [{{ model = "{kind}", unnormalized = true }}]'
+        (folder / f"{kind}.toml").write_text(
+            f'moses_ini = "{EXAMPLE}/moses.ini"\nweights = "{kind}.search"\n{search}\n', "utf-8"
+        )
     short = (EXAMPLE / "test.en").read_bytes().split(b"\n")[:30]
     (folder / "short.en").write_bytes(b"\n".join(short) + b"\n")
     text = spell(EXPERIMENT, spelling).format(x=EXAMPLE)

@@ -22,16 +22,16 @@ Words = tuple[str, ...]
 
 # Slices of the text: the engines take turns at them.
 SLICES = 3
-CUBE = "--search-algorithm cube --cube-pruning-pop-limit"
+CUBE = "limits = { search-algorithm = 'cube', cube-pruning-pop-limit = POPS }"
 # The network's weight is about the language model's weight in the real task.
-CSLM = "--feature cslm --model {cslm} --weights {weights}"
-# By label: the options of ``decode``.
+CSLM = "weights = 'weights'\nsearch = [{ model = 'CSLM' }]"
+# By label: the lines of system.toml after moses_ini.
 VARIANTS = {
     "embedded": "",
-    "cube pruning, 1000 pops": f"{CUBE} 1000",
-    "cube pruning, 200 pops": f"{CUBE} 200",
+    "cube pruning, 1000 pops": CUBE.replace("POPS", "1000"),
+    "cube pruning, 200 pops": CUBE.replace("POPS", "200"),
     "CSLM": CSLM,
-    "CSLM, unnormalized": f"{CSLM} --unnormalized",
+    "CSLM, unnormalized": CSLM.replace(" }", ", unnormalized = true }"),
 }
 # Updates of the network that is made where none is given.
 QUICK_UPDATES = 20
@@ -84,17 +84,13 @@ def measure_search(settings: Settings) -> Report:
                 command = [str(moses), "-f", str(ini), "-threads", "1", "-v", "0"]
                 command += ["-output-hypo-score"]
             else:
-                command = [*PHRASESCORE, "decode", "-", "--config", str(ini)]
-                command += VARIANTS[engine].format(cslm=cslm, weights=weights).split()
-                command += [
-                    "--nbest",
-                    str(folder / "nbest"),
-                    "--nbest-size",
-                    "1",
-                    "--processes",
-                    "1",
-                ]
-                command += ["--threads", "1", "--quiet"]
+                rest = VARIANTS[engine].replace("CSLM", cslm)
+                system = folder / "system.toml"
+                system.write_text(f"moses_ini = '{ini}'\n{rest}\n", "utf-8")
+                (folder / "source").write_text(text, "utf-8")
+                command = [*PHRASESCORE, "translate", str(system), str(folder / "source")]
+                command += ["--tokenized", "--nbest", str(folder / "nbest"), "--nbest-size", "1"]
+                command += ["--workers", "1", "--threads", "1", "--quiet"]
             cost, output = measure_command(command, ini.parent, text, OMP_NUM_THREADS="1")
             if engine == "moses":
                 return cost, [parse_scored(line) for line in output.split("\n")]

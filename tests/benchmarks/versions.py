@@ -45,9 +45,9 @@ COMMANDS = {
     "rescore cslm": "rescore --model cslm -o cslm.gz" + LISTS,
     "rerank": "rerank rescored.gz --average RNNsearch0 -o average.fr --quiet",
     **{f"tune {name}": TUNE + f"{name} -o {name}.weights" for name in ("mert", "mira", "xbleu")},
-    "decode": "decode some.en --config {x}/moses.ini -o test.out --processes 1 --threads 1 --quiet",
-    "decode with a cslm": "decode short.en --config {x}/moses.ini --stack 50 --feature cslm "
-    "--model cslm --weights cslm.search -o cslm.out --processes 1 --threads 1 --quiet",
+    "translate": "translate {x}/moses.ini some.en --tokenized -o test.out --workers 1 --quiet",
+    "translate with a cslm": "translate cslm.toml short.en --tokenized --set limits.stack=50 "
+    "-o cslm.out --workers 1 --threads 1 --quiet",
     "generate": "generate search some.en --beam 4 -o generated --threads 1 --quiet",
     "segment": "segment short.en --model grconv --confidence forward -o segmented --quiet",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
@@ -148,4 +148,3 @@ def _write_lists(settings: Settings, folder: Path) -> None:
                 b"".join(islice(lines, settings.version_lists))
             )
     shutil.copyfile(source.with_name("moses.ini"), folder / "lists.ini")
-    (folder / "cslm.search").write_text("CSLM0= 0.1\n", "utf-8")

@@ -209,7 +209,6 @@ def start(
     return subprocess.Popen(
         [*PHRASESCORE, *shlex.split(command)],
         cwd=folder,
-        env={**os.environ, "SOURCE_DATE_EPOCH": "1"},  # the date of a report
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=stderr,

@@ -6,6 +6,7 @@ After a signal nothing else is left; a full disk gives one line of error and lea
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -25,6 +26,7 @@ _TOLD = ("cache", "loop/", "made/", "out.work/", "out/training.json")
 _TO_GO_ON = (".part", ".part.json", "cache", "loop", "made", "out.work")
 # A disk has whole pages: outputs of fewer than these are on a large one, and files are limited.
 _LEAST_PAGES, _PAGE = 20, 4096
+_DATE = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d UTC")
 
 
 class TooLateError(Exception):
@@ -263,8 +265,9 @@ def _run(command: str, folder: Path, limit: int | None = None) -> tuple[int, str
 
 
 def _files(folder: Path) -> dict[str, bytes]:
+    """Return the contents of all files, without the date of a report."""
     return {
-        str(path.relative_to(folder)): path.read_bytes()
+        str(path.relative_to(folder)): _DATE.sub(b"", path.read_bytes())
         for path in sorted(folder.rglob("*"))
         if path.is_file()
     }

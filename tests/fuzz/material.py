@@ -63,7 +63,7 @@ LM0= 0.5
 """.replace("{TYPE}", _TYPE)
 
 _EXPERIMENT = """\
-systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], rescore = ["lstm"]}]
+systems = ["Baseline", "+RNN", {name = "+mine", columns = ["encoder-decoder"], lists = ["lstm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]
@@ -275,6 +275,7 @@ weights = "system.weights"
 nbest_size = 4
 confidence = { scale = 0.5, slope = 2, offset = -1.0 }
 search_models = ["cslm"]
+backoff_lm = "general.arpa"
 [search]
 stack = 5
 [[rescore]]
@@ -299,7 +300,7 @@ truecase_target = "truecaser"
 """
 
 _OUTSIDE = """\
-systems = ["Baseline", {name = "+all", columns = ["lexicon"], rescore = ["qe", "gpt", "lm"]}]
+systems = ["Baseline", {name = "+all", columns = ["lexicon"], lists = ["qe", "gpt", "lm"]}]
 [data]
 moses_ini = "moses.ini"
 train = ["source", "references"]
@@ -358,12 +359,20 @@ def _write_lists(folder: Path, nbest: Sequence[bytes]) -> None:
         b"|||".join([which, b" ".join(words.split()[:3]), *rest]) for which, words, *rest in lines
     ]
     (folder / "short.nbest").write_bytes(b"".join(line + b"\n" for line in lists))
-    with (folder / "sparse.nbest").open("wb") as sparse:
-        for number, line in enumerate(nbest):
-            which, words, _, total = (field.strip() for field in line.split(b"|||")[:4])
-            features = b"LM0= -%d.5 Edit0= -%d" % (number % 3, number % 5)
-            features += b" Edit0_a= 1" * (number % 2)
-            sparse.write(b" ||| ".join([which, words, features, total]) + b"\n")
+    made: dict[str, list[bytes]] = {"joshua": [], "old": [], "sparse": []}
+    for number, line in enumerate(nbest):
+        which, words, _, total = (field.strip() for field in line.split(b"|||")[:4])
+        values = number % 3, number % 5
+        features = {
+            "joshua": b"lm_0=-%d.5 WordPenalty=-%d" % values,
+            "old": b"lm: -%d.5 tm: -%d -1" % values,
+            "sparse": b"LM0= -%d.5 Edit0= -%d" % values + b" Edit0_a= 1" * (number % 2),
+        }
+        for name, field in features.items():
+            made[name].append(b" ||| ".join([which, words, field, total]) + b"\n")
+    for name, each in made.items():
+        (folder / f"{name}.nbest").write_bytes(b"".join(each))
+    (folder / "joshua.weights").write_text("lm_0 0.5\nWordPenalty= -0.5\n")
     (folder / "sparse.weights").write_text("LM0= 0.5\nEdit0= 0.5\nEdit0_a 0.25\nEdit0_b -1\n")
     (folder / "sparse.part").write_text("Edit0_a 0.25\nEdit0_b -1\n")
     ini = (folder / "moses.ini").read_text()

@@ -14,11 +14,11 @@ from unittest import mock
 
 from phrasescore.cli import main
 from phrasescore.settings.compute import Compute, Serving
+from phrasescore.systems.system import read_system
+from phrasescore.systems.translator import Translator
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.xml_rpc import INTERNAL
-from phrasescore.workflows.translation.system import read_system
-from phrasescore.workflows.translation.translate import SystemTranslator
 from tests.phrasescore.workflows.serve.server import ask_application
 
 
@@ -71,9 +71,9 @@ def _server(system: str) -> tuple[TranslationServer, Any]:
     stack = ExitStack()
     atexit.register(stack.close)
     read, compute = read_system(Path(system).absolute()), Compute(workers=1)
-    translator = SystemTranslator(read, compute, path="text")
-    plain = SystemTranslator(read, compute, path="text", tokenized=True)
-    stack.enter_context(translator.open())
+    translator = Translator(read, compute, path="text")
+    plain = Translator(read, compute, path="text", tokenized=True)
+    stack.enter_context(translator.open(apart=True))
     collector = stack.enter_context(SentenceCollector(translator, plain, 250))
     server = TranslationServer(collector, Serving(), "a system")
     return server, _good_answer(server)

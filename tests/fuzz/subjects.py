@@ -165,11 +165,14 @@ _SCORING = {
     "rescore program": Subject(
         f"{_RESCORE} --command ./program.sh", "answers", scored_lists("Program0"), share=0.5
     ),
-    "rescore sparse": Subject(
-        f"rescore sparse.nbest --source source --model lstm --feature length_ratio {_HERE}",
-        "sparse.nbest",
-        scored_lists("LSTM0", "LengthRatio0", nbest="sparse.nbest"),
-    ),
+    **{
+        f"rescore {kind}": Subject(
+            f"rescore {kind}.nbest --source source --model lstm --feature length_ratio {_HERE}",
+            f"{kind}.nbest",
+            scored_lists("LSTM0", "LengthRatio0", nbest=f"{kind}.nbest"),
+        )
+        for kind in ("joshua", "old", "sparse")
+    },
     "score": Subject(
         "score source references --model lstm --lm lm.arpa --cache cache --threads 1",
         "source references lm.arpa cache",
@@ -182,11 +185,12 @@ _TUNING = {
     "rerank": Subject("rerank nbest --weights weights", "nbest weights", best_of_lists()),
     "rerank --average": Subject("rerank nbest --average LM0 --nbest out", "nbest", sorted_lists()),
     **{
-        f"{verb} sparse": Subject(
-            f"{verb} sparse.nbest --weights sparse.weights {more}",
-            "sparse.nbest sparse.weights",
-            best_of_lists("sparse.nbest") if verb == "rerank" else finite(),
+        f"{verb} {kind}": Subject(
+            f"{verb} {kind}.nbest --weights {kind}.weights {more}",
+            f"{kind}.nbest {kind}.weights",
+            best_of_lists(f"{kind}.nbest") if verb == "rerank" else finite(),
         )
+        for kind in ("joshua", "sparse")
         for verb, more in (
             ("rerank", ""),
             ("tune", "--references references --method mira --threads 1"),
@@ -222,8 +226,9 @@ _TUNING = {
 _TRANSLATING = {
     "decode": Subject(_DECODE, "source moses.ini table reordering lm.arpa", a_line_each()),
     "decode networks": Subject(
-        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1",
-        "cslm joint table",
+        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1 "
+        "--backoff-lm general.arpa",
+        "cslm joint table general.arpa",
         a_line_each(),
     ),
     "translate": Subject(

@@ -146,7 +146,7 @@ def test_values_have_7_digits(value: float, text: bytes) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_not_finite_is_never_written(value: float) -> None:
     with pytest.raises(ModelError, match="finite"):
-        format_rows(["LSTM0"], np.array([[value]]))
+        format_rows(["LSTM0"], np.array([[value]]), b"= ")
 
 
 def test_features_and_total_are_read_with_their_numbers() -> None:
@@ -299,6 +299,50 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
         next(read_nbest(str(tmp_path / "nbest")))
 
 
+# Sources
+
+
+JOSHUA = b"0 ||| la maison ||| lm_0=-3.0 tm_pt_0=-1.5 WordPenalty=-0.87 ||| -2.1"
+OLD_MOSES = b"0 ||| la maison  ||| d: 0 lm: -3 tm: -1 -2 lm: -4 ||| -2.1 ||| 0-0"
+
+
+@pytest.mark.parametrize(
+    ("raw", "features", "added"),
+    [
+        (
+            JOSHUA,
+            {"lm_0": (-3.0,), "tm_pt_0": (-1.5,), "WordPenalty": (-0.87,)},
+            JOSHUA.replace(b"-0.87", b"-0.87 EncoderDecoder0=-2.5"),
+        ),
+        (
+            OLD_MOSES,
+            {"d": (0.0,), "lm": (-3.0, -4.0), "tm": (-1.0, -2.0)},
+            OLD_MOSES.replace(b"lm: -4", b"lm: -4 EncoderDecoder0: -2.5"),
+        ),
+    ],
+    ids=["joshua", "old-moses"],
+)
+def test_lists_in_other_styles_are_read_and_added_to(
+    tmp_path: Path, raw: bytes, features: dict[str, tuple[float, ...]], added: bytes
+) -> None:
+    path = write(tmp_path, raw, raw)
+    (found,) = read_nbest(path)
+    assert [found.features(place) for place in range(2)] == [features] * 2
+    (text,) = format_rows(["EncoderDecoder0"], np.array([[-2.5]]), found.style)
+    assert found.with_features([text] * 2) == b"%b\n%b\n" % (added, added)
+    assert remove_features(added, ["EncoderDecoder0"]) == raw
+    (again,) = read_nbest(write(tmp_path, added, added))
+    assert [again.features(place) for place in range(2)] == [
+        features | {"EncoderDecoder0": (-2.5,)}
+    ] * 2
+
+
+def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:
+    (found,) = read_nbest(write(tmp_path, JOSHUA, JOSHUA))
+    assert found.is_plain.all()
+    assert found.numbers.tolist() == [[-3.0, -1.5, -0.87, -2.1]] * 2
+
+
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
@@ -306,8 +350,8 @@ def test_an_empty_file_is_an_error(tmp_path: Path) -> None:
         (b"0 ||| la ||| -1.5 ||| 0-0", "the features of this list have no names; write a name"),
         (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: add the score as one"),
         (b"0 ||| la ||| lm=-1.5", "found 3: .*; the total is missing: add"),
-        (b"0 ||| la ||| lm=-1.5 tm=-2 ||| -1", "found 'lm=-1.5'; write a blank .*: lm= -1.5"),
-        (b"0 ||| la ||| lm: -1.5 ||| -1", "expected the name of a feature, as 'LM0=', found 'lm:'"),
+        (b"0 ||| la ||| lm=-1.5 -2 ||| -1", "expected the name of a feature, as 'LM0=', found '-2"),
+        (b"0 ||| la ||| lm=-1,5 ||| -1", "expected a number, found '-1,5'"),
     ],
 )
 def test_lists_that_are_not_read_are_refused_with_the_cure(

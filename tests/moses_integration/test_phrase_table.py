@@ -16,8 +16,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from moses_integration import phrase_table, table_line
+from moses_integration.decoder.phrase_tables import TableLines, keys_of
 from moses_integration.phrase_table import PhraseTableLine, read_phrase_table, read_table_blocks
-from moses_integration.source_text import lines_of_phrases
 from moses_integration.table_line import joint_count, parse_line
 from phrasescore.errors import DataError
 from phrasescore.records import PhrasePair
@@ -93,7 +93,7 @@ def test_hierarchical_rules_are_refused(tmp_path: Path, lines: list[bytes]) -> N
         f"{path}:1: expected phrases, found a hierarchical rule with the label '[X]'; train a"
     )
     with pytest.raises(DataError, match="hierarchical"):
-        next(lines_of_phrases(path, [("dog",)], 5))
+        next(TableLines(path, 1).find(keys_of([b"dog"], 1)))
 
 
 @pytest.mark.parametrize(

@@ -140,6 +140,19 @@ def test_a_sparse_feature_is_0_where_it_is_not_and_so_is_its_weight(read: Read) 
     assert score.used == {"LM0", "WT_b"}
 
 
+def test_in_a_list_of_joshua_every_feature_needs_a_weight_and_may_be_0(read: Read) -> None:
+    nbest = read("0 ||| a ||| lm_0=-2 Glue=1 ||| 1\n0 ||| b ||| lm_0=-1 ||| 1\n")
+    assert WeightedSum({"lm_0": (0.5,), "Glue": (2.0,)})(nbest).tolist() == [1.0, -0.5]
+    assert "have no weight: lm_0 (" in refusal(lambda: WeightedSum({"Glue": (2.0,)})(nbest))
+    assert EvenAverage(["Glue"])(nbest).tolist() == [1.0, 0.5]
+
+
+def test_a_hypothesis_of_joshua_without_features_may_come_first(read: Read) -> None:
+    nbest = read("0 ||| b |||  ||| 1\n0 ||| a ||| lm_0=-2 ||| 1\n")
+    assert nbest.style == b"="
+    assert WeightedSum({"lm_0": (0.5,)})(nbest).tolist() == [0.0, -1.0]
+
+
 def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (1.0,), "TM0": (1.0,), "LSTM0": (1.0,)}

@@ -7,9 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from moses_integration.decoder.phrase_tables import TableLines, keys_of
 from moses_integration.nbest import read_nbest
 from moses_integration.phrase_table import read_phrase_table
-from moses_integration.source_text import TextPhrases, lines_of_pairs, lines_of_phrases, read_source
+from moses_integration.source_text import TextPhrases, keys_of_sentences, read_source
 from phrasescore.errors import DataError
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.records import join_words, split_words, to_words
@@ -37,9 +38,11 @@ def test_all_readers_divide_words_at_the_same_characters(between: str, tmp_path:
     assert read_source(written(text)) == [words]
     (line,) = read_phrase_table(written(f"{text} ||| {text} ||| 1"))
     assert line.pair == (words, words)
-    assert len(list(lines_of_phrases(str(path), [words], 2))) == 1
-    pair = " ".join(words).encode()
-    assert len(list(lines_of_pairs(str(path), [(pair, pair)]))) == 1
+    assert len(list(TableLines(str(path), 1).find(keys_of_sentences([words], 2)))) == 1
+    phrase = " ".join(words).encode()
+    assert (
+        len(list(TableLines(str(path), 2).find(keys_of([b"%b|||%b" % (phrase, phrase)], 2)))) == 1
+    )
     (hypotheses,) = read_nbest(written(f"0 ||| {text} ||| LM0= 1 ||| 1"))
     assert hypotheses.words(0) == words
     assert hypotheses.hypothesis(0) == f" {text} ".encode()

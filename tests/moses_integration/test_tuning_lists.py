@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.list_features import FeatureColumns, read_tuning_lists
+from moses_integration.list_features import FeatureColumns
+from moses_integration.nbest import read_every_list
 from phrasescore.errors import DataError
 
 
@@ -18,8 +19,8 @@ class Lists:
     def read(self, *lines: str, num_segments: int = 1) -> list[list[list[float]]]:
         text = "".join(f"{line} ||| -1\n" for line in lines)
         self.path.write_text(text)
-        found = read_tuning_lists(str(self.path), num_segments, self.columns)
-        return [values.tolist() for values, _ in found]
+        found = read_every_list(str(self.path), num_segments)
+        return [self.columns.arrange(nbest).tolist() for nbest in found]
 
     def refusal(self, *lines: str, num_segments: int = 1) -> str:
         with pytest.raises(DataError) as caught:
@@ -45,6 +46,11 @@ def test_sparse_features_are_0_where_they_are_not_and_get_columns_as_they_come(
     assert first == [[[1, 0], [2, 5]]]
     assert lists.read("0 ||| c ||| WT_c= 7 LM0= 3") == [[[3, 0, 7]]]
     assert lists.columns.labels == (("LM0", 0), ("WT_b", 0), ("WT_c", 0))
+
+
+def test_any_feature_of_a_list_of_joshua_is_0_where_it_is_not(lists: Lists) -> None:
+    found = lists.read("0 ||| a ||| lm_0=1 OOVPenalty=-100", "0 ||| b ||| lm_0=2 Glue=3")
+    assert found == [[[1, -100, 0], [2, 0, 3]]]
 
 
 @pytest.mark.parametrize(
@@ -76,15 +82,16 @@ def test_what_does_not_go_together_is_refused_with_its_line(
 
 def test_a_sentence_without_a_list_may_have_an_empty_hypothesis(lists: Lists) -> None:
     lists.path.write_text("1 ||| a ||| LM0= 1 ||| -1\n3 ||| b ||| LM0= 2 ||| -1\n")
-    found = list(read_tuning_lists(str(lists.path), 5, lists.columns, allow_missing=True))
-    assert [(nbest.id, nbest.hypotheses) for _, nbest in found] == [
+    found = list(read_every_list(str(lists.path), 5, allow_missing=True))
+    assert [(nbest.id, nbest.hypotheses) for nbest in found] == [
         (0, [b""]),
         (1, [b" a "]),
         (2, [b""]),
         (3, [b" b "]),
         (4, [b""]),
     ]
-    assert [values.tolist() for values, _ in found] == [[[]], [[1.0]], [[0.0]], [[2.0]], [[0.0]]]
+    values = [lists.columns.arrange(nbest).tolist() for nbest in found]
+    assert values == [[[]], [[1.0]], [[0.0]], [[2.0]], [[0.0]]]
 
 
 def test_marians_word_scores_have_no_columns(lists: Lists) -> None:

@@ -21,11 +21,13 @@ from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, optional_path, writing
 from phrasescore.io.text import is_stream, same_file
-from phrasescore.language_models.arpa import read_arpa_order
 from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
+from phrasescore.systems.folder import write_system
+from phrasescore.systems.system import System
 from phrasescore.version import __version__
 from phrasescore.workflows.building.aligner import align
 from phrasescore.workflows.building.language_model import read_sentences
@@ -35,14 +37,6 @@ from phrasescore.workflows.building.work_folder import WorkFolder, open_work_fol
 _logger = logging.getLogger(__name__)
 
 Report = Callable[[float], None]  # receives the share of a step that is done
-
-# How long each step of `build_tables` takes, as a share of all.
-_TABLE_STEPS = {
-    "read sentences": 0.1,
-    "extract blocks": 0.35,
-    "count target phrases": 0.1,
-    "score phrase pairs": 0.45,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,8 +66,9 @@ def build(
 
     The folder has the files of Moses' train-model.perl: the training text, its word alignment,
     lexical tables, a phrase table, a reordering table, n-gram models of the target language, and a
-    ``moses.ini`` with Moses' default weights. A run that was stopped or killed can be continued
-    with ``resume``; the result is the same to the last bit.
+    ``moses.ini`` with Moses' default weights. It is a system, with ``system.toml`` and ``weights``;
+    its files name each other by relative paths, so that it can be moved. A run that was stopped or
+    killed can be continued with ``resume``; the result is the same to the last bit.
 
     :param source: one sentence per line.
     :param target: the translation of each line.
@@ -132,7 +127,7 @@ class _Inputs:
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        return None if self.lm is None else read_arpa_order(self.lm)
+        return None if self.lm is None else read_ngram_order(self.lm)
 
     def check_paths(self, model: Path) -> None:
         """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""
@@ -155,14 +150,13 @@ class _Inputs:
         }
 
 
-def _named(path: StrPath, model: Path) -> str:
-    """Return the path that the moses.ini in the folder ``model`` has for a file.
+def _named(path: str, model: Path) -> str:
+    """Return the name of a file in the moses.ini of the folder ``model``.
 
-    It is absolute, as Moses reads it in any working folder. A moses.ini cannot hold a blank or
-    ``#``, so a path with one of these is relative to the folder.
+    It is relative unless the path is absolute. A moses.ini cannot hold a blank or ``#``.
     """
-    absolute = os.path.abspath(path)
-    return os.path.relpath(absolute, model) if path_problem(absolute) else absolute
+    is_absolute = os.path.isabs(path) and not path_problem(path)
+    return path if is_absolute else os.path.relpath(os.path.abspath(path), os.path.abspath(model))
 
 
 class _BuildStep(NamedTuple):
@@ -232,11 +226,11 @@ class _SystemBuilder:
         if inputs.lm is not None and lm_order is not None:
             models.append((_named(inputs.lm, self._model), lm_order))
         else:
-            models.append((self._at("lm.arpa.gz"), self._settings.order))
+            models.append(("lm.arpa.gz", self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
             steps.append(_BuildStep("language model", 2, run))
         if inputs.lm_texts:
-            models.append((self._at("lm1.arpa.gz"), self._settings.order))
+            models.append(("lm1.arpa.gz", self._settings.order))
             run = partial(self._estimate, self._more, files / "lm1.arpa.gz")
             steps.append(_BuildStep("second language model", 2, run))
         return [*steps, _BuildStep("configure", 0.01, partial(self._configure, models))]
@@ -249,9 +243,6 @@ class _SystemBuilder:
             path.mkdir()
         yield path
         remove_folder(path)
-
-    def _at(self, name: str) -> str:
-        return _named(self._model / name, self._model)
 
     def _prepare(self, progress: ProgressCallback | None) -> None:
         inputs = self._inputs
@@ -279,14 +270,7 @@ class _SystemBuilder:
         return {}
 
     def _build_tables(self, temporary: Path, report: Report) -> dict[str, int]:
-        sentences = self._folder.journal.sentences
         settings = self._settings
-
-        def on_step(name: str, done: int, total: int | None) -> None:
-            names = list(_TABLE_STEPS)
-            before = sum(_TABLE_STEPS[each] for each in names[: names.index(name)])
-            report(before + _TABLE_STEPS[name] * done / (total or sentences))
-
         pairs = build_tables(
             *self._corpus,
             self._aligned,
@@ -295,7 +279,7 @@ class _SystemBuilder:
             max_phrase_length=settings.phrase_length,
             reordering=not settings.characters,
             workers=self._workers,
-            on_step=on_step,
+            report=report,
         )
         return {"pairs": pairs}
 
@@ -315,7 +299,7 @@ class _SystemBuilder:
 
     def _configure(self, models: Sequence[tuple[str, int]], _: Path, __: Report) -> dict[str, int]:
         settings = self._settings
-        source, target = (self._at(each) if settings.truecase else "" for each in TRUECASERS)
+        source, target = TRUECASERS if settings.truecase else ("", "")
         text = TextSettings(
             settings.characters,
             " ".join(settings.tokenize or ()),
@@ -325,18 +309,14 @@ class _SystemBuilder:
             settings.truecase,
         )
         ini = moses_ini(
-            self._at("phrase-table.gz"),
-            None if settings.characters else self._at(REORDERING_TABLE),
+            "phrase-table.gz",
+            None if settings.characters else REORDERING_TABLE,
             models,
             distortion_limit=0 if settings.characters else 6,
             text=text,
         )
-        with open_output(str(self._folder.files / "moses.ini")) as stream:
+        files = self._folder.files
+        with open_output(str(files / "moses.ini")) as stream:
             stream.write(ini.encode(errors="surrogateescape"))
-        if path_problem(str(self._model)):
-            _logger.warning(
-                "%s: a moses.ini cannot hold a path with a blank or '#', so its paths are relative "
-                "to its folder: run Moses in this folder, or move it",
-                self._model / "moses.ini",
-            )
+        write_system(System.of_ini(files / "moses.ini"), files)
         return {}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import get_kind
-from phrasescore.workflows.experiment.systems import STANDARD
+from phrasescore.workflows.experiment.rows import STANDARD
 
 _USUAL_PAIRS = 29_000  # the sentence pairs for which `_NETWORKS` has minutes
 # With more or less data a network needs more or less time, within these factors.

@@ -5,6 +5,7 @@ Paths are relative to the file. An unknown key is rejected, and the closest know
 """
 
 import logging
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -17,27 +18,21 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
-from phrasescore.features.columns import Column
+from phrasescore.features.columns import Column, load_kind
+from phrasescore.features.model import Network
+from phrasescore.features.named import NamedFeature
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import TomlTable, read_table
+from phrasescore.systems.system import read_limits
 from phrasescore.systems.text import TextProcessing
-from phrasescore.workflows.experiment import systems
-from phrasescore.workflows.experiment.systems import (
-    PAPER,
-    Count,
-    ModelPlan,
-    Rounds,
-    System,
-)
-from phrasescore.workflows.search_settings import SearchSettings, read_limits
+from phrasescore.workflows.experiment import rows
+from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Rounds, Row
 from tuning.settings import METHODS, METRICS
 
 _logger = logging.getLogger(__name__)
 
-# The keys of a row in table.toml, in which texts are keys, too.
-RESERVED = ("name", "rounds", "remarks", "outputs", "reports", "features", "system")
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 
 
@@ -74,7 +69,7 @@ class Data:
     @property
     def feature_files(self) -> dict[str, Path]:
         """The files for `FILE_FEATURES`, by feature name."""
-        return {str(name): path for name in systems.FILE_FEATURES if (path := getattr(self, name))}
+        return {str(name): path for name in rows.FILE_FEATURES if (path := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -90,12 +85,7 @@ class Engine:
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
     patience: Count = 5
-    search: dict[str, Any] = field(default_factory=dict)  # limits, see `read_limits`
-
-    @property
-    def settings(self) -> SearchSettings:
-        """The search's limits as `SearchSettings`."""
-        return SearchSettings(**self.search)
+    search: dict[str, Any] = field(default_factory=dict)  # limits by their names in moses.ini
 
 
 @dataclass(frozen=True)
@@ -106,6 +96,12 @@ class Tuning:
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
     metric: tuple[str, ...] = ()  # as in ``phrasescore tune --metric``; empty for BLEU
+
+    @property
+    def metrics(self) -> dict[str, float]:
+        """The weight of each metric."""
+        pairs = (metric.partition("=") for metric in self.metric)
+        return {name: float(weight or 1) for name, _, weight in pairs}
 
     @property
     def table_metric(self) -> TableMetric:
@@ -140,9 +136,32 @@ class Experiment:
     models: dict[str, ModelPlan]  # includes the models that only rows name
     features: dict[str, Column]  # of any kind but networks and named features
     tuning: Tuning
-    systems: tuple[System, ...]  # the first system is the baseline
+    systems: tuple[Row, ...]  # the first system is the baseline
     text: TextProcessing | None = None  # for system.toml; None if moses.ini records it
     absolute: frozenset[str] = frozenset()  # the absolute paths in the file
+
+    def in_search(self, row: Row) -> tuple[str, ...]:
+        """Return the networks that a row uses in its search."""
+        return row.search if self.engine.decoder == "embedded" else ()
+
+    def in_lists(self, row: Row) -> tuple[str, ...]:
+        """Return the features of the lists, such as networks that the search cannot use."""
+        return (*(() if self.in_search(row) else row.search), *row.lists)
+
+    def model_folder(self, name: str, folder: Path) -> Path:
+        """Return the folder of a network, which the experiment in ``folder`` may train."""
+        return self.models[name].path or folder / "models" / name
+
+    def column(self, name: str, folder: Path) -> Column:
+        """Return the column that a name in a row stands for, in the experiment's folder."""
+        if (model := self.models.get(name)) is not None:
+            backoff = None if model.backoff_lm is None else str(model.backoff_lm)
+            path, unnormalized = str(self.model_folder(name, folder)), model.unnormalized
+            return Network(path, unnormalized=unnormalized, backoff_lm=backoff)
+        files = self.data.feature_files
+        if name in rows.FILE_FEATURES and name in files:
+            return load_kind(name).of(str(files[name]))
+        return self.features.get(name) or NamedFeature(name)
 
 
 def read_experiment(path: str, text: str | None = None) -> Experiment:
@@ -159,46 +178,56 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         problem = "is missing: expected the folder with Moses' binaries"
         raise whole.table("engine").error("moses_bin", problem)
     limits = read_limits(whole.table("engine").table("search"), engine.search)
-    engine = replace(engine, search=limits)
+    engine = replace(engine, search=dict(limits))
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
     for metric in tuning.metric:
-        whole.table("tuning").check_choice("metric", metric.partition("=")[0], METRICS)
+        name, _, weight = metric.partition("=")
+        whole.table("tuning").check_choice("metric", name, METRICS)
+        if weight and not _is_positive(weight):
+            problem = f"expected a weight above 0, such as {name}=0.5, got {metric!r}"
+            raise whole.table("tuning").error("metric", problem)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
     models = {
-        name: systems.check_model(whole.table("models"), model, file.models)
+        name: rows.check_model(whole.table("models"), model, file.models)
         for name, model in file.models.items()
     }
     table = whole.table("features")
     features = {
-        name: systems.read_feature(table, name, value, models)
-        for name, value in file.features.items()
+        name: rows.read_feature(table, name, value, models) for name, value in file.features.items()
     }
-    rows = systems.read_systems(whole, file.systems, models, data.feature_files, features)
+    systems = rows.read_rows(whole, file.systems, models, data.feature_files, features)
     for old, new in old_names.MODELS.items():
         if old in file.models and new in models and new not in file.models:
             found = old_names.renamed("model", old, old_names.MODELS)
             raise whole.table("models").error(old, f"{found}: rename the table")
-    _check_search_networks(whole, engine, rows, models)
+    _check_search_networks(whole, engine, systems, models)
     absolute = {*whole.absolute_paths()}
     for each in (data.dev, *data.tests):
         if str(each.references[0]) in absolute:  # it may stand for several
-            absolute.update(map(str, systems.reference_files(each.references)))
+            absolute.update(map(str, rows.reference_files(each.references)))
     dev, *tests = (
-        replace(text, references=systems.reference_files(text.references))
+        replace(text, references=rows.reference_files(text.references))
         for text in (data.dev, *data.tests)
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
     return Experiment(
-        path, data, engine, models, features, tuning, rows, file.text, frozenset(absolute)
+        path, data, engine, models, features, tuning, systems, file.text, frozenset(absolute)
     )
 
 
+def _is_positive(number: str) -> bool:
+    try:
+        return 0 < float(number) < math.inf
+    except ValueError:
+        return False
+
+
 def _check_search_networks(
-    whole: TomlTable, engine: Engine, rows: tuple[System, ...], models: dict[str, ModelPlan]
+    whole: TomlTable, engine: Engine, systems: tuple[Row, ...], models: dict[str, ModelPlan]
 ) -> None:
-    for model in (models[name] for system in rows for name in system.search):
+    for model in (models[name] for row in systems for name in row.search):
         if model.network.is_aligned and engine.decoder == "moses":
             problem = f"{model.name} is a {model.kind}, which Moses cannot use"
             raise whole.table("engine").error("decoder", f"expected embedded: {problem}")
@@ -212,6 +241,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
     paths += [*(wanted.data.train or ()), *aligned, *files]
     paths += wanted.data.feature_files.values()
+    paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
         paths += map(Path, column.inputs())
     trained_on = [model.xbleu for model in models if model.xbleu]
@@ -222,13 +252,9 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise DataError(str(path), None, "cannot open: No such file or directory")
     names = [text.name for text in texts]
     for name in names:
-        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name) or name in RESERVED:
-            raise ConfigError(
-                wanted.path,
-                f"[data] test.{name}",
-                "expected different names of letters, digits, '_', '.', '+' and '-'; 'dev', "
-                "'name', 'rounds' and 'remarks' are reserved",
-            )
+        if names.count(name) > 1 or not re.fullmatch(r"[\w.+-]+", name):
+            problem = "expected another name than 'dev', of letters, digits, '_', '.', '+' and '-'"
+            raise ConfigError(wanted.path, f"[data] test.{name}", problem)
     ini = IniText.read(str(wanted.data.moses_ini))
     markup, characters = markup_of(ini), ini.text_settings().characters
     for text in texts:

@@ -6,22 +6,19 @@ figures were measured on one core of an AMD EPYC.
 """
 
 import logging
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.moses import NbestRequest
-from phrasescore.workflows.embedded_search import SearchWork
+from moses_integration.decoder.moses import ListRequest
+from phrasescore.systems.search import SearchTask, SearchWork
 from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.run import next_step
 from phrasescore.workflows.experiment.steps import Step
-from phrasescore.workflows.search_settings import SearchSettings
-from phrasescore.workflows.translation.sentences import SentenceTask
 from tuning.loop import START_SHARES, TRIAL_SIZE
 
 _logger = logging.getLogger(__name__)
@@ -57,10 +54,10 @@ class Forecast:
         plan = build_plan(replace(self.wanted, systems=systems), self.folder, is_checked=True)
         seconds = {f"train {each.model}": 60 * each.minutes for each in kept}
         for run in plan.runs:
-            searched = self.sentence + self.words * _SEARCHED * len(run.system.search)
+            networks = len(run.row.search)
+            searched = self.sentence + self.words * _SEARCHED * networks
             searched /= self.wanted.engine.processes or 1
-            rescored = _RESCORED * len(run.system.rescore)
-            networks = len(run.system.search)
+            scored = searched + _RESCORED * len(run.row.lists)
             rounds = tuning.search_rounds if networks else tuning.rounds
             trials = 1 + networks * len(START_SHARES) if networks else 0
             for step in (step for step in plan.steps if run.folder in step.outputs[0].parents):
@@ -68,12 +65,10 @@ class Forecast:
                 tuned = min(count, tuning.sentences or count)
                 seconds[step.name] = {
                     "tune": self.loading
-                    + rounds * tuned * (searched + rescored + _XBLEU)
+                    + rounds * tuned * (scored + _XBLEU)
                     + trials * min(tuned, TRIAL_SIZE) * searched,
-                    "decode": self.loading + count * searched,
-                    "rescore": count * rescored,
-                    "rerank": 0.0,
-                }[step.words[0]]
+                    "translate": self.loading + count * scored,
+                }[step.function]
         annotating = _COLUMN * self.phrases
         return {step: _START + seconds.get(step.name, annotating) for step in plan.steps}
 
@@ -90,11 +85,12 @@ def measure_search(
     A warning says if other work slows the machine down.
     """
     sample = sentences[:: max(1, len(sentences) // _TIMED)][:_TIMED]
-    work = SearchWork(
-        configuration.path, SearchSettings(), sample, {}, threads=1, configuration=configuration
-    )
-    request = NbestRequest(os.devnull, 100, distinct=True)
-    tasks = [SentenceTask(number, words, {}, request) for number, words in enumerate(sample)]
+    weights = {slot.name: slot.weights for slot in configuration.slots}
+    work = SearchWork(configuration, (), (), (), weights, sample)
+    tasks = [
+        SearchTask(number, words, weights, ListRequest(100, distinct=True))
+        for number, words in enumerate(sample)
+    ]
     work.load()(tasks[0])  # compiles the search, which is kept for later processes
     begin, start = time.monotonic(), time.process_time()
     translate = work.load()

@@ -26,6 +26,8 @@ from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import check_output, open_output
 from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
+from phrasescore.systems.folder import find_system_file
+from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.choice import (
     PLANS,
     NetworkChoice,
@@ -33,10 +35,10 @@ from phrasescore.workflows.experiment.choice import (
     choose_networks,
     divide_time,
 )
-from phrasescore.workflows.experiment.config import RESERVED, read_experiment
+from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast, measure_search
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
-from phrasescore.workflows.experiment.systems import STANDARD
+from phrasescore.workflows.experiment.rows import STANDARD
 from phrasescore.workflows.experiment.texts import (
     SystemText,
     Text,
@@ -64,7 +66,7 @@ class NewExperiment:
 
 
 def init_experiment(
-    moses_ini: StrPath,
+    system: StrPath,
     output: StrPath,
     *,
     train: Sequence[StrPath],
@@ -80,8 +82,8 @@ def init_experiment(
     of `build` says that it was tokenised or its case changed, are written to a folder ``NAME.text``
     beside the file.
 
-    :param moses_ini: the system, which the embedded search must support. Its relative paths start
-        in its folder, or else in the working folder.
+    :param system: a moses.ini, or a system, such as a folder of `build`, whose moses.ini is used.
+        The embedded search must support it.
     :param output: the TOML file to write, which must not exist.
     :param train: the source and the target side of the training text.
     :param dev: the source and the references of the text for tuning; a name may stand for NAME0,
@@ -106,7 +108,7 @@ def init_experiment(
     check_output(str(path))
     stems = (Path(source).name.partition(".")[0] or "test" for source, *_ in tests)
     clean = (re.sub(r"[^\w-]", "_", stem, flags=re.ASCII) for stem in stems)
-    taken = ("dev", *RESERVED)
+    taken = ("dev",)
     names = unique_names((*taken, *clean))[len(taken) :]
     texts: dict[str, Text] = {
         name: (Path(source), *map(Path, find_references(others)))
@@ -114,7 +116,9 @@ def init_experiment(
             ("train", "dev", *(f"test.{name}" for name in names)), (train, dev, *tests), strict=True
         )
     }
-    for file in (Path(moses_ini), *(file for text in texts.values() for file in text)):
+    found = find_system_file(os.fspath(system))
+    ini = found if found.endswith(".ini") else read_system(found).read_ini().path
+    for file in (Path(ini), *(file for text in texts.values() for file in text)):
         if not file.is_file():  # a pipe could be read only once
             raise DataError(str(file), None, "expected a file, found none")
     for text in texts.values():
@@ -122,7 +126,7 @@ def init_experiment(
             pass  # an error names the line where the shorter file ends
     with ExitStack() as on_error:
         on_error.callback(remove_folder, folder)
-        experiment = _write(os.fspath(moses_ini), path, texts, folder, alignments, minutes)
+        experiment = _write(ini, path, texts, folder, alignments, minutes)
         on_error.pop_all()
     return experiment
 

@@ -1,22 +1,29 @@
-"""Plan the steps of an experiment's rows: networks, tables, weights, translations."""
+"""Plan the steps of an experiment's rows: networks, tables, tuning, translations."""
 
 import os
 import re
-import shlex
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
+from moses_integration.ini_text import named_files, path_problem
 from moses_integration.moses_ini import MosesIni
-from moses_integration.weight_lines import write_weights
-from phrasescore.report.tuning import read_tune_report
-from phrasescore.workflows.experiment.commands import FileNames, limit_options, options
+from phrasescore.errors import ArgumentError, ConfigError
+from phrasescore.features.columns import Column, number_names
+from phrasescore.features.model import network_name
+from phrasescore.io.journal import digest_text
+from phrasescore.io.resumable import work_files
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.toml_file import unknown
+from phrasescore.settings.training import ListTraining, NewNetwork
+from phrasescore.settings.tuning import RoundTuning
+from phrasescore.systems.folder import INI, SYSTEM, write_system
+from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
-from phrasescore.workflows.experiment.rows import Preparation, Run, start_weights
-from phrasescore.workflows.experiment.steps import Step
-from phrasescore.workflows.experiment.systems import System
-from phrasescore.workflows.search_settings import moses_limits
+from phrasescore.workflows.experiment.functions import EarlierRow, Layout, Parts, Run
+from phrasescore.workflows.experiment.rows import ModelPlan, Row, XbleuPlan
+from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
 
 
 @dataclass(frozen=True)
@@ -27,7 +34,6 @@ class Plan:
     written: dict[Path, bytes]  # files that the experiment writes itself, before any step
     runs: tuple[Run, ...]  # ordered by replica, then by row
     names: FileNames
-    notes: tuple[str, ...] = ()
     links: dict[Path, Path] = field(default_factory=dict)  # our links to the user's folders
 
     def make_links(self) -> None:
@@ -36,6 +42,28 @@ class Plan:
             if not link.is_symlink():
                 link.parent.mkdir(parents=True, exist_ok=True)
                 link.symlink_to(os.path.relpath(folder, link.parent))
+
+    def needed(self, rows: Collection[str]) -> list[Step]:
+        """Return the steps that rows need, in order.
+
+        :raises ArgumentError: if there is no such row.
+        """
+        for name in rows:
+            if name not in (known := [run.row.name for run in self.runs]):
+                raise ArgumentError(f"--rows: {unknown(f'row {name!r}', name, known)}")
+        read = {run.folder for run in self.runs if run.row.name in rows}
+        needed = []
+        for step in reversed(self.steps):
+            if any(path in read or path.parent in read for path in step.outputs):
+                needed.append(step)
+                read.update(step.inputs)
+        return needed[::-1]
+
+    def write_system(self, run: Run) -> None:
+        """Write the system of a row that is tuned, with the names that its files have now."""
+        write_system(run.parts.tuned(run.folder, self.names.absolute), run.folder)
+        if run.folder.parent != self.names.folder:  # remains of a run with a single replica
+            (run.folder.parent / SYSTEM).unlink(missing_ok=True)
 
 
 def build_plan(
@@ -52,208 +80,286 @@ def build_plan(
     return planner.plan()
 
 
-class _Planner(Preparation):
+class _Planner:
+    def __init__(self, wanted: Experiment, folder: Path) -> None:
+        self._wanted, self._folder, self._engine = wanted, folder, wanted.engine
+        data = wanted.data
+        start = data.paths_from or data.moses_ini
+        ini = MosesIni.read(str(data.moses_ini), data.paths_from or start.parent)
+        self._files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
+        absolute = wanted.absolute
+        if str(start) in absolute:
+            absolute |= frozenset(map(str, self._files))
+        self._names = FileNames(folder, absolute)
+        feature = ini.find_phrase_table(None if data.table is None else str(data.table))
+        if feature.path is None:
+            raise ConfigError(str(data.moses_ini), f"[feature] {feature.name}", "expected a path=")
+        self._table_feature = feature
+        self._old_table = _file(ini, feature.path)
+        self._table = data.table or self._old_table
+        # Links to folders whose names a moses.ini cannot hold, by folder.
+        self._links: dict[Path, Path] = {}
+        ini.rename_files(lambda path: self._name(path, _file(ini, path)))
+        ini.folder = str(folder)
+        self._ini = ini
+        self._written = {folder / INI: ini.to_bytes()}
+
+    def _name(self, written: str, path: Path) -> str:
+        """Return the name of a file in our moses.ini, given its name in the user's."""
+        name = written if os.path.isabs(written) else self._names.of(path)
+        if path_problem(name) and path_problem(name := os.path.relpath(path, self._folder)):
+            link = self._folder / "moses" / f"files{len(self._links)}"
+            link = self._links.setdefault(path.parent, link)
+            name = os.path.relpath(link / path.name, self._folder)
+        return name
+
+    @property
+    def model_files(self) -> tuple[Path, ...]:
+        """The phrase table, and the files that moses.ini names."""
+        return (self._table, *self._files)
+
     def plan(self) -> Plan:
-        named = {name for system in self._wanted.systems for _, name in system.features()}
+        rows = self._wanted.systems
+        named = {name for row in rows for _, name in row.features()}
         models = [model for name, model in self._wanted.models.items() if name in named]
-        runs = self._runs()
+        runs = list(self._runs())
         # Rows without networks come first: errors in the texts are seen before training.
-        plain = [run for run in runs if not run.system.features()]
-        steps = [step for run in plain for step in self._tune_and_decode(run)]
-        steps += [self.train(model) for model in models if not (model.path or model.xbleu)]
+        plain = [run for run in runs if not run.row.features()]
+        steps = [step for run in plain for step in self._tuned(run)]
+        steps += [self._train(model) for model in models if not (model.path or model.xbleu)]
         # A network that is fine-tuned with the weights of a row comes after that row.
-        late = [system for system in self._wanted.systems if self.trained_on(system)]
-        for system in self._wanted.systems:
-            steps += self.prepare(system) if system not in late else ()
+        late = [row for row in rows if self._fine_tuned(row)]
+        for row in rows:
+            steps += self._annotate(row) if row not in late else ()
         for run in runs:
-            if run.system in late:
-                steps += self.train_on(run.system, runs)
-                steps += self.prepare(run.system)
-            steps += self._tune_and_decode(run) if run not in plain else ()
+            if run.row in late:
+                steps += self._fine_tune(run.row, runs)
+                steps += self._annotate(run.row)
+            steps += self._tuned(run) if run not in plain else ()
         # Rows and replicas share the steps of their inputs.
         unique: dict[str, Step] = {}
         for step in steps:
             unique.setdefault(step.name, step)
-        notes = tuple(self._notes())
-        return Plan(
-            tuple(unique.values()), self.written, tuple(runs), self.names, notes, self.links
+        steps = list(unique.values())
+        return Plan(tuple(steps), self._written, tuple(runs), self._names, self._links)
+
+    def _runs(self) -> Iterator[Run]:
+        rows, seeds = self._wanted.systems, self._wanted.tuning.seeds
+        clean = (re.sub(r"[^\w.+-]", "_", row.name).lstrip(".") or "_" for row in rows)
+        files = (INI, STATE, *TABLE_FILES)
+        names = unique_names((*files, *clean))[len(files) :]
+        common = [
+            (row, parts, self._layout(row), self._inputs(row, parts))
+            for row, parts in zip(rows, map(self._parts, rows), strict=True)
+        ]
+        for seed in seeds:
+            runs: list[Run] = []
+            for name, (row, parts, layout, inputs) in zip(names, common, strict=True):
+                folder = self._folder / name / (f"seed{seed}" if len(seeds) > 1 else "")
+                earlier = (each for each in runs if each.row.features() <= row.features())
+                runs.append(Run(row, seed, folder, parts, layout, inputs, tuple(earlier)))
+            yield from runs
+
+    def _parts(self, row: Row) -> Parts:
+        engine, feature = self._engine, self._table_feature
+        table = self._table_of(row.columns)
+        ini = self._folder / INI
+        if table is not None:
+            ini = table.with_name(INI)
+            self._written[ini] = self._ini_with_columns(table, len(row.columns))
+        columns = (
+            replace(column, name=f"{feature.name}_{place}")
+            for place, column in enumerate(self._columns(row.columns), feature.num_features)
+        )
+        return Parts(
+            moses_ini=ini,
+            search=self._columns(self._wanted.in_search(row)),
+            lists=self._columns(self._wanted.in_lists(row)),
+            columns=tuple(columns),
+            nbest_size=row.nbest_size or engine.nbest_size,
+            limits=engine.search,
+            moses_bin=engine.moses_bin if engine.decoder == "moses" else None,
+            text=self._wanted.text,
         )
 
-    def _runs(self) -> list[Run]:
-        runs = []
-        systems = self._wanted.systems
-        clean = (re.sub(r"[^\w.+-]", "_", system.name).lstrip(".") or "_" for system in systems)
-        names = unique_names(clean)
-        for seed in self._wanted.tuning.seeds:
-            earlier: list[Run] = []
-            for system, name in zip(systems, names, strict=True):
-                ini, *files = self.files_of(system)
-                folder = self._folder / "systems" / name / f"seed{seed}"
-                parts = (each for each in earlier if each.system.features() <= system.features())
-                added = self._added(system)
-                run = Run(system, seed, folder, ini, tuple(files), tuple(parts), added)
-                earlier.append(run)
-                runs.append(run)
-        return runs
+    def _columns(self, names: Iterable[str]) -> tuple[Any, ...]:
+        return tuple(self._wanted.column(name, self._folder) for name in names)
 
-    def _added(self, system: System) -> dict[str, str]:
-        """Return the features that a row adds to moses.ini, by their labels in tuning reports."""
-        layout = self.layout(system)
-        columns = enumerate(layout.columns, layout.num_scores)
-        return {f"{name}_0": model for model, name in layout.extra.items()} | {
-            f"{layout.table}_{place}": column for place, column in columns
-        }
+    def _layout(self, row: Row) -> Layout:
+        names = (*self._wanted.in_search(row), *self._wanted.in_lists(row))
+        models = self._wanted.models
+        prefixes = [
+            network_name(models[name].kind, **models[name].directions)
+            if name in models
+            else self._wanted.column(name, self._folder).label
+            for name in names
+        ]
+        extra = dict(zip(names, number_names(prefixes), strict=True))
+        of_lists = tuple(extra[name] for name in self._wanted.in_lists(row))
+        feature = self._table_feature
+        return Layout(feature.name, feature.num_features, row.columns, extra, of_lists)
 
-    def _searching(self, run: Run) -> tuple[str, ...]:
-        return run.system.search if self._engine.decoder == "embedded" else ()
+    def _inputs(self, row: Row, parts: Parts) -> tuple[Path, ...]:
+        files: tuple[Path | None, ...] = self._files
+        if row.columns:
+            others = (path for path in self._files if path != self._old_table)
+            files = (self._table_of(row.columns), *others)
+        read = _read_by((*parts.search, *parts.lists))
+        program = None if parts.moses_bin is None else parts.moses_bin / "moses"
+        return (parts.moses_ini, *filter(None, (*files, *read, program)))
 
-    def _search(self, run: Run) -> list[str]:
-        """Return the options of ``phrasescore decode`` for the search."""
-        engine, names = self._engine, self._searching(run)
-        words: list[str] = []
-        for name in names:
-            words += options(feature=self._wanted.models[name].kind, model=self.model_folder(name))
-        words += options(
-            **self.cslm(names),
-            threads=engine.threads if names else None,
-            processes=engine.processes,
+    def _train(self, model: ModelPlan) -> Step:
+        """Return the step that trains a network on the table or text."""
+        data, kind = self._wanted.data, model.network
+        if kind.scores_phrases:
+            inputs: tuple[Path, ...] = (self._table,)
+        else:
+            if data.train is None:
+                problem = f"is missing: expected the text that {model.name} is trained on"
+                raise ConfigError(self._wanted.path, "[data] train", problem)
+            inputs = data.train[0 if kind.reads_source else 1 :]
+        aligned = data.alignments if kind.is_aligned else None
+        if aligned is None and kind.is_aligned:
+            problem = f"is missing: expected the alignment that {model.name} is trained on"
+            raise ConfigError(self._wanted.path, "[data] alignments", problem)
+        network = NewNetwork(preset=model.preset, **model.directions, **model.changes)
+        settings = {"inputs": inputs, "alignments": aligned, "settings": network}
+        read = inputs if aligned is None else (*inputs, aligned)
+        return self._training(model, "train", settings, read)
+
+    def _fine_tuned(self, row: Row) -> dict[str, XbleuPlan]:
+        """Return, by name, how a row's networks are fine-tuned from other networks."""
+        models = self._wanted.models
+        networks = [models[name] for _, name in sorted(row.features()) if name in models]
+        return {model.name: model.xbleu for model in networks if model.xbleu is not None}
+
+    def _fine_tune(self, row: Row, runs: Sequence[Run]) -> Iterator[Step]:
+        """Yield the steps that fine-tune networks from earlier rows, with these rows' weights."""
+        for name, xbleu in self._fine_tuned(row).items():
+            start = self._wanted.model_folder(xbleu.model, self._folder)
+            model = self._wanted.models[name]
+            run = next(run for run in runs if run.row.name == xbleu.row)
+            labels = {own: label for label, own in run.added.items()} | run.layout.extra
+            settings = {
+                "model": start,
+                "lists": xbleu.lists,
+                "source": xbleu.source,
+                "references": xbleu.references,
+                "alignments": xbleu.alignments,
+                "weights": run.weights,
+                "settings": ListTraining(feature=labels[xbleu.model], **model.changes),
+            }
+            read = (start, *xbleu.lists, xbleu.source, *xbleu.parallel, run.weights)
+            yield self._training(model, "fine_tune", settings, read)
+
+    def _training(
+        self, model: ModelPlan, function: str, settings: dict[str, Any], read: tuple[Path, ...]
+    ) -> Step:
+        output = self._wanted.model_folder(model.name, self._folder)
+        compute = Compute(threads=model.threads or self._engine.threads)
+        limits = (f"{value} {name}" for name, value in model.limits.items() if name != "seed")
+        return Step(
+            f"train {model.name}",
+            function,
+            {"kind": model.kind, **settings, "output": output, "compute": compute},
+            read,
+            (output,),
+            (output.with_name(f"{output.name}.work"),),
+            ", ".join([f"{model.kind} from {_shown(read)}", *limits]),
         )
-        return [*words, *limit_options(engine.settings)]
 
-    def _decoder(self, run: Run) -> Iterator[str]:
-        """Yield the decoder as options for ``phrasescore tune``."""
-        engine = self._engine
-        if engine.moses_bin is None or engine.decoder != "moses":
-            return options(decoder="embedded", decoder_flags=shlex.join(self._search(run)) or None)
-        command = [str(engine.moses_bin / "moses"), "-threads", str(engine.processes or "all")]
-        for name, value in moses_limits(engine.settings).items():
-            command += [f"-{name}", value]
-        return options(decoder=shlex.join(command))
+    def _table_of(self, columns: tuple[str, ...]) -> Path | None:
+        """Return the path of a table with columns; None without columns."""
+        return (
+            self._folder / "tables" / _folder_name(columns) / "phrase-table.gz" if columns else None
+        )
 
-    def _decode_inputs(self, run: Run) -> tuple[Path, ...]:
-        models = self.inputs(self.in_search(run.system))
-        binary = () if self._engine.moses_bin is None else (self._engine.moses_bin / "moses",)
-        return (run.ini, *run.model_files, *models, *binary)
+    def _annotate(self, row: Row) -> Iterator[Step]:
+        """Yield the step that writes a row's table, if it has columns."""
+        if (table := self._table_of(row.columns)) is not None:
+            columns = self._columns(row.columns)
+            settings = {
+                "table": self._table,
+                "columns": columns,
+                "output": table,
+                "compute": Compute(threads=self._engine.threads),
+            }
+            yield Step(
+                f"annotate {'+'.join(row.columns)}",
+                "annotate",
+                settings,
+                (self._table, *_read_by(columns)),
+                (table,),
+                tuple(map(Path, work_files(str(table)))),
+                f"columns in {self._names.of(table)}",
+            )
 
-    def _tune_and_decode(self, run: Run) -> Iterator[Step]:
-        yield self._tune(run)
-        for text in self._wanted.data.tests:
-            if self.in_lists(run.system):
-                yield from self._decode_and_rerank(run, text)
-            else:
-                yield self._decode(run, text, run.output(text), None)
+    def _ini_with_columns(self, table: Path, count: int) -> bytes:
+        ini = MosesIni(str(self._folder / INI), self._ini.to_bytes(), self._folder)
+        old = None if self._wanted.data.table is None else str(self._wanted.data.table)
+        ini.add_scores(count, os.path.relpath(table, self._folder), old_table_path=old)
+        ini.move(table.parent)
+        return ini.to_bytes()
+
+    def _tuned(self, run: Run) -> list[Step]:
+        """Return the steps that tune a row, and translate the test sets."""
+        tests = self._wanted.data.tests
+        return [self._tune(run), *(self._translate(run, text) for text in tests)]
 
     def _tune(self, run: Run) -> Step:
-        engine, dev, own = self._engine, self._wanted.data.dev, run.system
-        start, work = run.folder / "start", run.folder / "tuning"
-        names = self.in_lists(own)
-        words = options(
-            config=run.ini,
-            source=dev.source,
-            references=dev.references,
-            weights=start,
-            working_dir=work,
-            method=self._wanted.tuning.method,
-            metric=self._wanted.tuning.metric,
-            seed=run.seed,
-            nbest_size=own.nbest_size or engine.nbest_size,
-            iterations=own.iterations or engine.iterations,
-            patience=own.patience or engine.patience,
-            threads=engine.threads,
+        engine, dev, row = self._engine, self._wanted.data.dev, run.row
+        tuning = self._wanted.tuning
+        earlier = (
+            EarlierRow(each.folder, each.layout, len(each.row.features())) for each in run.earlier
         )
-        outputs = options(
-            translations=run.output(dev),
-            output=run.weights,
-            report=run.report,
-            format="json",
-        )
-        columns = self.column_options(names, "rescore-")
-        before = [path for each in run.parts for path in (each.weights, each.report)]
-        inputs = (*self._decode_inputs(run), dev.source, *dev.references)
+        settings = {
+            "parts": run.parts,
+            "source": dev.source,
+            "references": dev.references,
+            "output": run.folder,
+            "translations": run.output(dev),
+            "layout": run.layout,
+            "earlier": tuple(earlier),
+            "settings": RoundTuning(
+                method=tuning.method,  # type: ignore[arg-type]  # it is checked
+                metrics=tuning.metrics or None,
+                seed=run.seed,
+                iterations=row.iterations or engine.iterations,
+                patience=row.patience or engine.patience,
+            ),
+            "compute": self._compute(),
+        }
+        before = [path for each in run.earlier for path in (each.weights, each.report)]
         return Step(
-            _step_name("tune", "", run),
-            ("tune", *self._decoder(run), *words, *columns, *outputs),
-            (*inputs, *self.inputs(names), *before),
+            f"tune {row.name} seed {run.seed}",
+            "tune",
+            settings,
+            (*run.inputs, dev.source, *dev.references, *before),
             (run.weights, run.report, run.output(dev)),
-            (work,),
-            partial(self._write_start, run, start),
+            (run.folder / functions.WORK,),
+            "; ".join(filter(None, [f"weights on {_shown([dev.source])}", row.describe()])),
         )
 
-    def _decode(self, run: Run, text: TextSet, output: Path, nbest: Path | None) -> Step:
-        engine = self._engine
-        words = ["decode", str(text.source), *options(config=run.ini)]
-        if engine.decoder == "moses":
-            words += options(decoder="moses", moses_bin=engine.moses_bin)
-        words += [*self._search(run), *options(weights=run.weights)]
-        if nbest is not None:
-            size = run.system.nbest_size or engine.nbest_size
-            words += ["--nbest", str(nbest), "--nbest-size", str(size), "--distinct"]
-        return Step(
-            _step_name("decode", text.name, run),
-            (*words, *options(output=output)),
-            (*self._decode_inputs(run), text.source, run.weights),
-            (output,) if nbest is None else (output, nbest),
-        )
-
-    def _decode_and_rerank(self, run: Run, text: TextSet) -> Iterator[Step]:
-        lists, rescored = (run.folder / f"{text.name}.{end}" for end in ("nbest.gz", "rescored.gz"))
-        yield self._decode(run, text, run.folder / f"{text.name}.decoded", lists)
-        names, threads = self.in_lists(run.system), self._engine.threads
-        words = ["rescore", str(lists), *options(source=text.source)]
-        words += self.column_options(names)
-        words += options(threads=threads, output=rescored)
-        yield Step(
-            _step_name("rescore", text.name, run),
-            tuple(words),
-            (lists, text.source, *self.inputs(names)),
-            (rescored,),
-        )
+    def _translate(self, run: Run, text: TextSet) -> Step:
         output = run.output(text)
-        yield Step(
-            _step_name("rerank", text.name, run),
-            ("rerank", str(rescored), *options(weights=run.weights, output=output)),
-            (rescored, run.weights),
+        settings = {
+            "parts": run.parts,
+            "system": run.folder,
+            "source": text.source,
+            "output": output,
+            "compute": self._compute(),
+        }
+        return Step(
+            f"translate {text.name} {run.row.name} seed {run.seed}",
+            "translate",
+            settings,
+            (*run.inputs, text.source, run.weights),
             (output,),
+            description=f"{_shown([text.source])} to {self._names.of(output)}",
         )
 
-    def _write_start(self, run: Run, path: Path) -> None:
-        before = None
-        if run.parts:
-            # On ties, prefer the row with the most features, then the latest one.
-            best = max(
-                reversed(run.parts),
-                key=lambda row: (read_tune_report(row.report).reached, len(row.system.features())),
-            )
-            before = (best.weights, self.layout(best.system))
-        ini = MosesIni.read(str(run.ini))
-        write_weights(str(path), start_weights(ini, self.layout(run.system), before))
-
-    def _notes(self) -> Iterator[str]:
-        engine = self._engine
-        name = "Moses" if engine.decoder == "moses" else "the embedded search"
-        limits = " ".join(limit_options(engine.settings))
-        yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
-        tuning, systems = self._wanted.tuning, self._wanted.systems
-        own = [f"{row.name}: {row.iterations}" for row in systems if row.iterations is not None]
-        others = f" ({', '.join(own)})" if own else ""
-        metrics = self.names.in_words(tuning.metric, self.names.of)
-        metric = f" for {', '.join(metrics)}" if metrics else ""
-        yield (
-            f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
-            f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
-            f"{engine.iterations} rounds at most{others}."
-        )
-        if len(systems) > 1:
-            yield (
-                "A row's tuning starts from the weights of the best earlier row on dev with a "
-                "subset of its features."
-            )
-        if engine.decoder == "moses" and any(system.search for system in systems):
-            yield "CSLM scores Moses' n-best lists, because Moses' search does not support it."
-
-
-def _step_name(verb: str, text: str, run: Run) -> str:
-    return f"{verb} {text} {run.system.name} seed {run.seed}".replace("  ", " ")
+    def _compute(self) -> Compute:
+        return Compute(workers=self._engine.processes, threads=self._engine.threads)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -264,3 +370,24 @@ def unique_names(names: Iterable[str]) -> list[str]:
             name += "_"
         unique.append(name)
     return unique
+
+
+def _read_by(columns: Iterable[Column]) -> tuple[Path, ...]:
+    """Return the files and folders that columns depend on."""
+    paths = (path for column in columns for path in column.inputs())
+    return tuple(map(Path, dict.fromkeys(paths)))
+
+
+def _shown(paths: Iterable[Path]) -> str:
+    return ", ".join(path.name for path in paths)
+
+
+def _file(ini: MosesIni, path: str) -> Path:
+    return Path(os.path.normpath(ini.resolve(path)))
+
+
+def _folder_name(names: tuple[str, ...]) -> str:
+    """Return the name of a folder for columns; plug-ins' arguments may have slashes."""
+    name = "+".join(names)
+    clean = re.sub(r"[^\w.+-]", "_", name)
+    return name if clean == name else f"{clean[:40]}-{digest_text(name)[:8]}"

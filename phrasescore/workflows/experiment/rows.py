@@ -1,311 +1,386 @@
-"""The rows of an experiment: their runs, shared inputs and start weights."""
+"""The networks and the rows in an experiment's file."""
 
-import os
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 
-from moses_integration.ini_text import named_files, path_problem
-from moses_integration.moses_ini import MosesIni, load_weights
-from phrasescore.errors import ConfigError
-from phrasescore.features.columns import Column, load_kind, number_names
-from phrasescore.features.model import Network, network_name
-from phrasescore.features.named import NamedFeature
-from phrasescore.io.journal import digest_text
-from phrasescore.io.resumable import work_files
-from phrasescore.records import WeightPair, Weights
-from phrasescore.report.tuning import TuneReport
-from phrasescore.workflows.experiment.commands import FileNames, options
-from phrasescore.workflows.experiment.config import Experiment, TextSet
-from phrasescore.workflows.experiment.steps import Step
-from phrasescore.workflows.experiment.systems import FILE_FEATURES, ModelPlan, System, XbleuPlan
+import msgspec
 
-MOSES_INI = "moses.ini"
-_NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
+from phrasescore.errors import PhrasescoreError
+from phrasescore.evaluation.sentences import find_references
+from phrasescore.features.columns import COLUMN_KINDS, Column, read_column
+from phrasescore.features.given_scores import GivenScores
+from phrasescore.features.model import Network
+from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, NamedFeature
+from phrasescore.features.packages import find_class
+from phrasescore.settings import old_names
+from phrasescore.settings.config import Config, preset_names
+from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
+from phrasescore.settings.toml_file import TomlTable, unknown
+from phrasescore.systems.system import SEARCH_FEATURES
+
+UNKNOWN_WORDS = "unknown_words"
+# Networks in standard rows that need a table of their own, and its keys.
+_OWN_TABLES = {
+    "backward": 'kind = "rnnsearch" and right_to_left = true',
+    "reverse": 'kind = "encoder-decoder" and reverse = true',
+}
+# Features that read a file named in [data].
+FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
+# All features: those above, and the names for --feature.
+_FEATURES = (*FILE_FEATURES, *sorted(FEATURES))
+# The kinds of networks for tables, the search and so on, as text for messages.
+_OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
+_SEARCHING = " or ".join(SEARCH_FEATURES)
+_LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
+_ALIGNED = " or ".join(kind_names(is_aligned=True))
+
+# Folders of an experiment, beside the folders of its rows.
+NOT_ROWS = ("logs", "models", "moses", "report", "tables")
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+# Number of tuning rounds, at least 2: each round tries the weights that the previous one found.
+Rounds = Annotated[int, msgspec.Meta(ge=2)]
+_Limit = Annotated[float, msgspec.Meta(gt=0)]
 
 
 @dataclass(frozen=True)
-class Run:
-    """A row of the table, with weights tuned with one seed."""
+class XbleuPlan:
+    """How a network is fine-tuned from another network for expected BLEU."""
 
-    system: System
-    seed: int
-    folder: Path
-    ini: Path
-    model_files: tuple[Path, ...]  # what the search reads, except moses.ini and models
-    parts: tuple["Run", ...] = ()  # earlier rows' runs with the same seed and a subset of features
-    # The names of the added features, by their labels in the tuning report.
-    added: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def weights(self) -> Path:
-        """The path of the tuned weights."""
-        return self.folder / "weights"
+    # The network to start from, and the row that provides the weights for the lists.
+    model: str
+    row: str
+    lists: tuple[Path, ...]  # n-best lists for the sentences in ``source``, with the row's features
+    source: Path
+    references: tuple[Path, ...]
+    # Word alignments between the source and its first reference, for a joint model.
+    alignments: Path | None = None
 
     @property
-    def report(self) -> Path:
-        """The path of the tuning report, as JSON."""
-        return self.folder / "report.json"
+    def parallel(self) -> tuple[Path, ...]:
+        """The files with a line per sentence in ``source``: references and alignments."""
+        return (*self.references, *filter(None, (self.alignments,)))
+
+
+@dataclass(frozen=True)
+class ModelPlan:
+    """A network: how it is trained, or the folder that it is loaded from."""
+
+    name: str
+    kind: str = ""  # the file may omit a kind that the name determines
+    path: Path | None = None  # the folder of an existing model, which is not trained
+    xbleu: XbleuPlan | None = None
+    preset: str | None = None
+    reverse: bool = False
+    right_to_left: bool = False
+    # Limits and seed for training.
+    minutes: _Limit | None = None
+    epochs: _Limit | None = None
+    updates: Count | None = None
+    seed: int | None = None
+    # Further settings, by their table and key.
+    set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
+    threads: Count | None = None
+    # An n-gram model for the words outside a cslm network's shortlist.
+    backoff_lm: Path | None = None
+    unnormalized: bool = False  # whether a cslm network or a joint model omits log Z
 
     @property
-    def system_file(self) -> Path:
-        """The path of the file with which ``phrasescore translate`` uses this row."""
-        return self.folder / "system.toml"
-
-    def output(self, text: TextSet) -> Path:
-        """Return the path of a text's translation."""
-        return self.folder / f"{text.name}.out"
-
-    def remarks(self, report: TuneReport) -> Iterator[str]:
-        """Yield remarks for readers of the table, based on the tuning report."""
-        idle = [
-            self.added[row.name]
-            for row in report.features
-            if row.name in self.added and row.share is not None and row.share < _NOTHING
-        ]
-        if idle:
-            yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
-        yield from report.warnings
-
-
-class Layout(NamedTuple):
-    """The features that a row has weights for."""
-
-    # The phrase table that is annotated, and its original number of scores.
-    table: str
-    num_scores: int
-    columns: tuple[str, ...]  # the added scores, in order
-    extra: dict[str, str]  # features that moses.ini lacks: their names in n-best lists, by model
-    of_lists: frozenset[str] = frozenset()  # the names in ``extra`` that only n-best lists have
-
-
-class Preparation:
-    """The files that rows need before tuning, and the steps that write them."""
-
-    def __init__(self, wanted: Experiment, folder: Path) -> None:
-        self._wanted = wanted
-        self._folder = folder
-        start = wanted.data.paths_from or wanted.data.moses_ini
-        ini = MosesIni.read(str(wanted.data.moses_ini), wanted.data.paths_from or start.parent)
-        self._files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
-        absolute = wanted.absolute
-        if str(start) in absolute:
-            absolute |= frozenset(map(str, self._files))
-        self.names = FileNames(folder, absolute)
-        table_path = None if wanted.data.table is None else str(wanted.data.table)
-        self._table_feature = ini.find_phrase_table(table_path)
-        if self._table_feature.path is None:
-            name = self._table_feature.name
-            raise ConfigError(str(wanted.data.moses_ini), f"[feature] {name}", "expected a path=")
-        self._old_table = _file(ini, self._table_feature.path)
-        self._table = wanted.data.table or self._old_table
-        self._base = folder / MOSES_INI
-        # Links to folders whose names a moses.ini cannot hold.
-        self.links: dict[Path, Path] = {}  # by folder
-        ini.rename_files(lambda path: self._name(path, _file(ini, path)))
-        ini.folder = str(folder)
-        self._ini = ini
-        # The files that no step writes.
-        self.written = {self._base: ini.to_bytes()}
-        self._engine = wanted.engine
-
-    def _name(self, written: str, path: Path) -> str:
-        """Return the name of a file in our moses.ini, given its name in the user's."""
-        name = written if os.path.isabs(written) else self.names.of(path)
-        if path_problem(name) and path_problem(name := os.path.relpath(path, self.names.folder)):
-            link = self._folder / "moses" / f"files{len(self.links)}"
-            link = self.links.setdefault(path.parent, link)
-            name = os.path.relpath(link / path.name, self._folder)
-        return name
+    def network(self) -> NetworkKind:
+        """The kind of this network."""
+        return get_kind(self.kind)
 
     @property
-    def model_files(self) -> tuple[Path, ...]:
-        """The phrase table, and the files that moses.ini names."""
-        return (self._table, *self._files)
+    def directions(self) -> dict[str, Any]:
+        """Whether the network reads the target side, and whether it begins with the last word."""
+        return {"reverse": self.reverse, "right_to_left": self.right_to_left}
 
-    def model_folder(self, name: str) -> Path:
-        """Return the folder of a network that exists or will be trained."""
-        return self._wanted.models[name].path or self._folder / "models" / name
+    @property
+    def limits(self) -> dict[str, int | float]:
+        """The limits and the seed for training, if they are set."""
+        limits = {name: getattr(self, name) for name in ("minutes", "epochs", "updates", "seed")}
+        return {
+            name: int(value) if value == int(value) else value
+            for name, value in limits.items()
+            if value is not None
+        }
 
-    def column_options(self, names: tuple[str, ...], prefix: str = "") -> Iterator[str]:
-        """Yield the options that add columns. ``phrasescore tune`` has them with a prefix."""
+    @property
+    def changes(self) -> dict[str, Any]:
+        """The changes to the settings of training, as fields of `TrainingChanges`."""
+        return {**self.limits, "changes": self.settings}
+
+    @property
+    def settings(self) -> tuple[str, ...]:
+        """All other settings, such as "training.batch_size=32"."""
+        return tuple(
+            f"{table}.{key}={str(value).lower() if isinstance(value, bool) else value}"
+            for table, values in self.set.items()
+            for key, value in values.items()
+        )
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of the table: the names of the models and features that it adds to the baseline."""
+
+    name: str
+    columns: tuple[str, ...] = ()  # models and other features that score the phrase table, in order
+    search: tuple[str, ...] = ()  # language models and joint models in the search
+    lists: tuple[str, ...] = ()  # models and other features of the n-best lists
+    # The row's own tuning settings; None for the experiment's.
+    iterations: Rounds | None = None
+    patience: Count | None = None
+    nbest_size: Count | None = None
+
+    @property
+    def models(self) -> frozenset[str]:
+        """The names of the models and features, wherever they are."""
+        return frozenset((*self.columns, *self.search, *self.lists))
+
+    def describe(self) -> str:
+        """Return what the row adds to the baseline, in words; "" for nothing."""
+        places = self.places().items()
+        return "; ".join(f"{place} {', '.join(names)}" for place, names in places if names)
+
+    def places(self) -> dict[str, tuple[str, ...]]:
+        """Return the names of the models and features in each place."""
+        return {"columns": self.columns, "search": self.search, "lists": self.lists}
+
+    def features(self) -> frozenset[tuple[str, str]]:
+        """Return (place, name) of each model and feature, where the place is its list of names."""
+        return frozenset((place, name) for place, names in self.places().items() for name in names)
+
+
+_RNN, _CSLM = ("encoder-decoder",), ("cslm",)
+# The rows of Cho et al. (2014), table 1, and further rows.
+STANDARD = {
+    row.name: row
+    for row in (
+        Row("Baseline"),
+        Row("+RNN", _RNN),
+        Row("+CSLM+RNN", _RNN, _CSLM),
+        Row("+CSLM+RNN+WP", (*_RNN, UNKNOWN_WORDS), _CSLM),
+        Row("+CSLM", (), _CSLM),
+        Row("+joint", (), ("joint",)),
+        Row("+joint+RNNsearch", (), ("joint",), ("rnnsearch",)),
+        Row("+CSLM+joint+RNN", _RNN, (*_CSLM, "joint")),
+        Row("+reverse", (*_RNN, "reverse")),
+        Row("+LSTM", (), (), ("lstm",)),
+        Row("+RNNsearch", (), (), ("rnnsearch",)),
+        Row("+RNNsearch both ways", (), (), ("rnnsearch", "backward")),
+        Row("+Transformer", (), (), ("transformer",)),
+        Row("+all", (*_RNN, UNKNOWN_WORDS, "reverse"), _CSLM, ("lstm", "rnnsearch")),
+    )
+}
+PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
+
+
+def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]) -> ModelPlan:
+    """Return a network with its kind set, after checking it."""
+    name = model.name
+    if name in _FEATURES:
+        raise table.error(name, "is the name of a feature: choose another name")
+    own = table.table(name)
+    if model.xbleu is not None:
+        model = _like_its_start(own, model, model.xbleu, models)
+    named = model.kind or _kind(name)
+    if named is None:
+        problem = old_names.renamed("model", name, old_names.MODELS)
+        raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
+    kind = KINDS.get(named)
+    if kind is None:
+        problem = old_names.renamed("kind", named, old_names.KINDS)
+        other = f"{unknown('value', named, sorted(KINDS))}, got {named!r}"
+        raise own.error("kind", problem or other)
+    if model.preset is not None:
+        problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
+        if problem is not None and model.preset not in preset_names(kind):
+            raise own.error("preset", problem)
+        own.check_choice("preset", model.preset, preset_names(kind))
+    config = Config.preset(model.preset or kind.default_preset)
+    limits = [f"training.{key}={value}" for key, value in model.limits.items()]
+    config.override(limits, path=f"{table.path}: [models.{name}]")
+    for setting in model.settings:
+        config.override([setting], path=f"{table.path}: [models.{name}.set]")
+    if model.right_to_left and kind.is_feed_forward:
+        problem = f"cannot be used with a {named}, which predicts from left to right"
+        raise own.error("right_to_left", problem)
+    if model.backoff_lm and kind.reads_source:
+        problem = f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
+        raise own.error("backoff_lm", problem)
+    if model.unnormalized and not kind.is_feed_forward:
+        problem = f"can only be used with a {_SEARCHING}, and this is a {named}"
+        raise own.error("unnormalized", problem)
+    if model.backoff_lm and model.unnormalized:
+        problem = "needs normalised probabilities: it cannot be combined with unnormalized"
+        raise own.error("backoff_lm", problem)
+    return replace(model, kind=named)
+
+
+def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str]) -> Column:
+    """Return a feature with options; ``others`` are names in use."""
+    if name in (*_FEATURES, *others):
+        raise table.error(name, "is another model's or feature's name: choose another name")
+    column = read_column(table.inner(f"features.{name}", value))
+    if isinstance(column, Network | NamedFeature | GivenScores):
+        kinds = [kind for kind in COLUMN_KINDS if kind not in ("model", "feature", "scores")]
+        raise table.error(name, f"expected one of {', '.join(kinds)}")
+    return column
+
+
+def _like_its_start(
+    own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, models: dict[str, ModelPlan]
+) -> ModelPlan:
+    """Return a network with its kind and directions copied from its start network."""
+    for key in ("path", "preset", "kind", "reverse", "right_to_left"):
+        if getattr(model, key):
+            raise own.error(key, f"is copied from {xbleu.model}, which is fine-tuned: remove it")
+    start = models.get(xbleu.model) or ModelPlan(xbleu.model)
+    kind = start.kind or _kind(start.name)
+    if kind is None or start.xbleu:
+        problem = f"expected a network that is trained on a table or text, got {xbleu.model!r}"
+        raise own.table("xbleu").error("model", problem)
+    start = replace(start, kind=kind)
+    if start.network.is_aligned != (xbleu.alignments is not None):
+        problem = f"are for a {_ALIGNED}, which needs them; {xbleu.model} is a {kind}"
+        raise own.table("xbleu").error("alignments", problem)
+    xbleu = replace(xbleu, references=reference_files(xbleu.references))
+    return replace(
+        model,
+        kind=kind,
+        reverse=start.reverse,
+        right_to_left=start.right_to_left,
+        xbleu=xbleu,
+    )
+
+
+def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
+    """Return the reference files that the given names stand for."""
+    return tuple(map(Path, find_references(names)))
+
+
+def _kind(name: str) -> str | None:
+    """Return the kind of network that a model's name stands for, or None."""
+    return name if name in KINDS else None
+
+
+def read_rows(
+    whole: TomlTable,
+    value: Any,
+    models: dict[str, ModelPlan],
+    files: dict[str, Path],
+    features: dict[str, Column],
+) -> tuple[Row, ...]:
+    """Return the rows; networks missing from [models] are added with default settings."""
+    if not isinstance(value, list | tuple) or not value:
+        raise whole.error("systems", f"expected names of rows or tables, got {value!r}")
+    rows = tuple(_read_row(whole, given, place) for place, given in enumerate(value, start=1))
+    names = [row.name for row in rows]
+    for name in names:
+        if names.count(name) > 1:
+            raise whole.error("systems", f"two rows have the name {name!r}")
+    for row in rows:
+        for problem in _problems(row, models, files, features):
+            raise whole.error("systems", f"row '{row.name}': {problem}")
+    for place, row in enumerate(rows):
+        for _, name in row.features():
+            model = models.get(name)
+            if model is not None and model.xbleu is not None:
+                _check_row(whole, model.xbleu, name, rows[:place])
+    return rows
+
+
+def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[Row, ...]) -> None:
+    """Check that the row that fine-tuning starts from is earlier and has the start network."""
+    start = xbleu.model
+    for row in earlier:
+        if row.name == xbleu.row and start in {other for _, other in row.features()}:
+            return
+    table = whole.table("models").table(name).table("xbleu")
+    raise table.error("row", f"expected an earlier row with {start}, got {xbleu.row!r}")
+
+
+def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
+    if isinstance(value, str):
+        if value not in STANDARD:
+            raise whole.error("systems", unknown(f"row '{value}'", value, STANDARD))
+        return STANDARD[value]
+    table = whole.inner(f"systems {place}", value)
+    for key in table.keys():  # noqa: SIM118
+        if (problem := old_names.renamed("key", key, old_names.ROW_KEYS)) is not None:
+            raise table.error(key, problem)
+    row = table.read(Row)
+    if not row.name or "\n" in row.name:
+        raise table.error("name", f"expected a name of one line, got {row.name!r}")
+    if row.name in NOT_ROWS:
+        problem = f"{row.name} is the name of a folder of the experiment: choose another name"
+        raise table.error("name", problem)
+    resolved: dict[str, Any] = {}
+    for key in ("columns", "search", "lists"):
+        names = getattr(row, key)
+        if len(set(names)) < len(names):
+            raise table.error(key, f"expected each name once, got {list(names)}")
+        resolved[key] = tuple(map(table.resolve_arguments, names))
+    return replace(row, **resolved)
+
+
+def _problems(
+    row: Row,
+    models: dict[str, ModelPlan],
+    files: dict[str, Path],
+    features: dict[str, Column],
+) -> Iterator[str]:
+    """Yield the errors in a row, and add networks that only the row names."""
+    for place, name in sorted(row.features()):
+        if place != "search" and name in _FEATURES:
+            continue
+        if name in features:
+            if place == "search" or (place == "columns" and features[name].not_of_phrases()):
+                yield f"{name} scores sentences: expected it in lists"
+            elif place == "columns" and features[name].name is not None:
+                yield f"{name} has a name, which a column of a phrase table cannot have"
+            continue
+        if name not in models:
+            kind = _kind(name)
+            try:
+                if kind is None and place != "search" and find_class(name) is not None:
+                    NamedFeature(name).check((), of_phrases=place == "columns")
+                    continue
+            except PhrasescoreError as error:
+                yield str(error)
+                return
+            if kind is None:
+                known = [*models, *KINDS, *_FEATURES, *features]
+                if name in _OWN_TABLES:
+                    yield f"expected a table [models.{name}] with {_OWN_TABLES[name]}"
+                    return
+                yield old_names.renamed("model", name, old_names.MODELS) or unknown(
+                    f"model or feature {name!r}", name, known
+                )
+                return
+            models[name] = ModelPlan(name, kind)
+        model = models[name]
+        if place == "columns" and not model.network.scores_phrases:
+            yield f"expected a {_OF_PHRASES}, but {name} is a {model.kind}"
+        if place == "search" and not model.network.is_feed_forward:
+            yield f"expected a {_SEARCHING}, but {name} is a {model.kind}"
+        if place == "lists" and model.network.is_aligned:
+            yield f"{name} is a {model.kind}, which can only be used in the search"
+    plans = [models[name] for name in (*row.search, *row.lists) if name in models]
+    if len({plan.backoff_lm for plan in plans if not plan.network.reads_source}) > 1:
+        yield f"expected models of kind {_LANGUAGE_MODEL} with the same backoff_lm"
+    if len({plan.unnormalized for plan in plans if plan.network.is_feed_forward}) > 1:
+        yield f"expected models of kind {_SEARCHING} with the same unnormalized"
+    for place, names in (("columns", row.columns), ("lists", row.lists)):
         for name in names:
-            yield from self.column(name).options(prefix)
-
-    def column(self, name: str) -> Column:
-        """Return the column that a name in a row stands for."""
-        if (model := self._wanted.models.get(name)) is not None:
-            folder, unnormalized = str(self.model_folder(name)), model.unnormalized
-            return Network(folder, unnormalized=unnormalized)
-        files = self._wanted.data.feature_files
-        for kind in FILE_FEATURES:
-            if name == kind and name in files:
-                return load_kind(kind).of(str(files[name]))
-        return self._wanted.features.get(name) or NamedFeature(name)
-
-    def cslm(self, names: tuple[str, ...]) -> dict[str, Any]:
-        """Return the options for a row's language models: ``unnormalized``."""
-        models = [self._wanted.models[name] for name in names if name in self._wanted.models]
-        return {"unnormalized": any(each.unnormalized for each in models)}
-
-    def inputs(self, names: tuple[str, ...]) -> tuple[Path, ...]:
-        """Return the files and folders that networks and other features depend on."""
-        paths = (path for name in names for path in self.column(name).inputs())
-        return tuple(map(Path, dict.fromkeys(paths)))
-
-    def train(self, model: ModelPlan) -> Step:
-        """Return the step that trains a network on the table or text."""
-        if model.network.scores_phrases:
-            inputs: tuple[Path, ...] = (self._table,)
-        else:
-            if self._wanted.data.train is None:
-                problem = f"is missing: expected the text that {model.name} is trained on"
-                raise ConfigError(self._wanted.path, "[data] train", problem)
-            inputs = self._wanted.data.train[0 if model.network.reads_source else 1 :]
-        aligned = self._wanted.data.alignments if model.network.is_aligned else None
-        if aligned is None and model.network.is_aligned:
-            problem = f"is missing: expected the alignment that {model.name} is trained on"
-            raise ConfigError(self._wanted.path, "[data] alignments", problem)
-        words = options(
-            output=self.model_folder(model.name),
-            alignments=aligned,
-            preset=model.preset,
-            reverse=model.reverse,
-            right_to_left=model.right_to_left,
-        )
-        read = inputs if aligned is None else (*inputs, aligned)
-        return self._training(model, (*map(str, inputs), *words), read)
-
-    def trained_on(self, system: System) -> dict[str, XbleuPlan]:
-        """Return, by name, how a row's networks are fine-tuned from other networks."""
-        models = self._wanted.models
-        networks = [models[name] for _, name in sorted(system.features()) if name in models]
-        return {model.name: model.xbleu for model in networks if model.xbleu is not None}
-
-    def train_on(self, system: System, runs: list[Run]) -> Iterator[Step]:
-        """Yield the steps that fine-tune networks from earlier rows, with these rows' weights."""
-        for name, xbleu in self.trained_on(system).items():
-            start = self.model_folder(xbleu.model)
-            run = next(run for run in runs if run.system.name == xbleu.row)
-            model = self._wanted.models[name]
-            words = options(
-                objective="xbleu",
-                **{"from": start},
-                output=self.model_folder(name),
-                lists=xbleu.lists,
-                source=xbleu.source,
-                references=xbleu.references,
-                alignments=xbleu.alignments,
-                weights=run.weights,
-                feature=self._feature_of(xbleu, run.system),
-            )
-            files = (*xbleu.lists, xbleu.source, *xbleu.parallel)
-            yield self._training(model, tuple(words), (start, *files, run.weights))
-
-    def _feature_of(self, xbleu: XbleuPlan, system: System) -> str:
-        layout = self.layout(system)
-        if xbleu.model in layout.columns:
-            return f"{layout.table}_{layout.num_scores + layout.columns.index(xbleu.model)}"
-        return layout.extra[xbleu.model]
-
-    def _training(self, model: ModelPlan, words: tuple[str, ...], read: tuple[Path, ...]) -> Step:
-        output, threads = self.model_folder(model.name), model.threads or self._engine.threads
-        work = output.with_name(f"{output.name}.work")
-        limits = options(**model.limits, set=model.settings, threads=threads)
-        words = ("train", model.kind, *words, *limits)
-        return Step(f"train {model.name}", words, read, (output,), (work,))
-
-    def prepare(self, system: System) -> Iterator[Step]:
-        """Yield the step that writes a row's table, if it has columns."""
-        if names := system.columns:
-            table = self._folder / "tables" / _folder_name(names) / "phrase-table.gz"
-            threads = self._engine.threads
-            self.written[table.with_name(MOSES_INI)] = self._ini_with_columns(table, len(names))
-            words = options(output=table, threads=threads)
-            yield Step(
-                f"annotate {'+'.join(names)}",
-                ("annotate", str(self._table), *self.column_options(names), *words),
-                (self._table, *self.inputs(names)),
-                (table,),
-                tuple(map(Path, work_files(str(table)))),
-            )
-
-    def _ini_with_columns(self, table: Path, count: int) -> bytes:
-        ini = MosesIni(str(self._base), self._ini.to_bytes(), self._folder)
-        old = None if self._wanted.data.table is None else str(self._wanted.data.table)
-        ini.add_scores(count, os.path.relpath(table, self._folder), old_table_path=old)
-        ini.move(table.parent)
-        return ini.to_bytes()
-
-    def files_of(self, system: System) -> tuple[Path, ...]:
-        """Return a row's moses.ini, and the files that it names."""
-        ini, files = self._base, self._files
-        for step in self.prepare(system):
-            (table,) = step.outputs
-            files = (table, *(path for path in files if path != self._old_table))
-            ini = table.with_name(MOSES_INI)
-        return (ini, *files)
-
-    def in_search(self, system: System) -> tuple[str, ...]:
-        """Return the networks that a row uses in its search."""
-        return system.search if self._engine.decoder == "embedded" else ()
-
-    def in_lists(self, system: System) -> tuple[str, ...]:
-        """Return the features that rescoring adds, such as networks that the search cannot use."""
-        return (*(() if self.in_search(system) else system.search), *system.rescore)
-
-    def layout(self, system: System) -> Layout:
-        """Return the features that a row has weights for."""
-        models = self._wanted.models
-        names = (*self.in_search(system), *self.in_lists(system))
-        prefixes = [
-            network_name(model.kind, reverse=model.reverse, right_to_left=model.right_to_left)
-            if (model := models.get(name)) is not None
-            else self.column(name).label
-            for name in names
-        ]
-        extra = dict(zip(names, number_names(prefixes), strict=True))
-        of_lists = frozenset(extra[name] for name in self.in_lists(system))
-        own = self._table_feature.num_features
-        return Layout(self._table_feature.name, own, system.columns, extra, of_lists)
-
-
-def _file(ini: MosesIni, path: str) -> Path:
-    return Path(os.path.normpath(ini.resolve(path)))
-
-
-def _folder_name(names: tuple[str, ...]) -> str:
-    """Return the name of a folder for columns; plug-ins' arguments may have slashes."""
-    name = "+".join(names)
-    clean = re.sub(r"[^\w.+-]", "_", name)
-    return name if clean == name else f"{clean[:40]}-{digest_text(name)[:8]}"
-
-
-def start_weights(ini: MosesIni, new: Layout, before: tuple[Path, Layout] | None) -> WeightPair:
-    """Return a row's start weights for its search and its lists, from moses.ini or earlier ones."""
-    if before is None:
-        search = lists = _start_weights(ini, new, {}, None)
-    else:
-        path, old = before
-        search, lists = (
-            _start_weights(ini, new, weights, old) for weights in load_weights(str(path))
-        )
-    known = {name: values for name, values in search.items() if name not in new.of_lists}
-    return WeightPair(known, lists)
-
-
-def _start_weights(ini: MosesIni, new: Layout, earlier: Weights, old: Layout | None) -> Weights:
-    weights = dict(ini.tuneable_weights())
-    weights |= dict.fromkeys(new.extra.values(), (0.0,))
-    if old is not None:
-        renamed = {name: new.extra[model] for model, name in old.extra.items()}
-        for name, values in earlier.items():
-            if name == old.table:
-                columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
-                added = (columns.get(column, 0.0) for column in new.columns)
-                weights[name] = (*values[: old.num_scores], *added)
-            else:
-                weights[renamed.get(name, name)] = values
-    return weights
+            if name in FILE_FEATURES and name not in files:
+                yield f"{name} requires a file: expected [data] {name}"
+            elif place == "columns" and name == "lm":
+                yield "lm can only be used on n-best lists: Moses has language models in its search"
+            elif place == "columns" and name in NOT_OF_PHRASES:
+                yield f"{name} can only be used on n-best lists: {NOT_OF_PHRASES[name]}"
+            elif name in OF_SHORTLISTS and not any(other in models for other in names):
+                yield f"{name} counts the words that a network does not know: add a network"

@@ -1,52 +1,31 @@
 """Run an experiment: train, annotate, tune and translate for each row of a table of systems.
 
 Each step runs in its own process, so that it cannot change the memory or threads of another step.
-The process sends messages as JSON on its stdout; its stderr is the log.
 """
 
-import contextlib
 import logging
 import os
 import re
-import signal
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-
-import msgspec
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.io.folders import locked
 from phrasescore.progress import Meter, ProgressCallback, format_duration
-from phrasescore.workflows.experiment.commands import Message, shown
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.rows import Preparation
-from phrasescore.workflows.experiment.steps import (
-    Step,
-    StepState,
-    StepStates,
-    check_experiment_folder,
-)
-from phrasescore.workflows.experiment.system_file import write_system
-from phrasescore.workflows.experiment.table import measure, write_table
+from phrasescore.workflows.experiment.process import RunningStep, stop
+from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
+from phrasescore.workflows.experiment.table import describe, measure, write_table
 
 _logger = logging.getLogger(__name__)
 
 LOGS = "logs"  # the folder for the steps' logs
-# The program that runs a step: its arguments are a verb and its options.
-PROGRAM = (sys.executable, "-m", "phrasescore.cli.step")
 _INTERRUPTED = 130  # the exit code of a process stopped by Ctrl-C
 _LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
-_PATIENCE = 60.0  # seconds that an interrupted step may take to save its work
-# Number of log lines in a message, and of bytes read from the end of the log.
-_TAIL_LINES = 8
-_TAIL_BYTES = 8192
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +33,25 @@ class PlannedStep:
     """A step of an experiment, as shown by a dry run."""
 
     name: str
-    command: str  # the equivalent command, as a user could type it
+    description: str
     is_done: bool
 
 
-def plan_experiment(config: StrPath, folder: StrPath) -> list[PlannedStep]:
+def plan_experiment(
+    config: StrPath, folder: StrPath, *, rows: Sequence[str] = ()
+) -> list[PlannedStep]:
     """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
+
+    :param rows: the rows that are wanted; empty for all.
     """
     _, plan, absolute = _prepare(config, folder, only_shown=True)
-    done = StepStates(absolute, plan.written, plan.names).done(plan.steps)
+    steps = plan.needed(rows) if rows else plan.steps
+    done = StepStates(absolute, plan.written, plan.names).done(steps)
     return [
-        PlannedStep(step.name, shown(step.words), is_done)
-        for step, is_done in zip(plan.steps, done, strict=True)
+        PlannedStep(step.name, step.description, is_done)
+        for step, is_done in zip(steps, done, strict=True)
     ]
 
 
@@ -75,6 +59,7 @@ def run_experiment(
     config: StrPath,
     folder: StrPath,
     *,
+    rows: Sequence[str] = (),
     command: str = "",
     progress: ProgressCallback | None = None,
 ) -> SystemsTable:
@@ -85,6 +70,8 @@ def run_experiment(
     stopped.
 
     :param config: a TOML file; docs/experiment.md describes it.
+    :param rows: the rows to make, with what they need; empty for all. The table keeps other rows
+        that are done.
     :param command: the command that the page shows at its end.
     :param progress: called with the number of steps that are done.
     :raises ConfigError: if the file is invalid.
@@ -92,6 +79,7 @@ def run_experiment(
         with the last lines of the step's log.
     """
     wanted, plan, absolute = _prepare(config, folder, only_shown=False)
+    steps = plan.needed(rows) if rows else plan.steps
     texts = (wanted.data.dev, *wanted.data.tests)
     outputs = {run.output(text) for run in plan.runs for text in texts}
     outputs |= {run.report for run in plan.runs}
@@ -99,28 +87,34 @@ def run_experiment(
     existing: set[Path] = set()
     with (
         locked(absolute) as lock,
-        Meter("experiment", "steps", progress, total=len(plan.steps)) as meter,
+        Meter("experiment", "steps", progress, total=len(steps)) as meter,
     ):
         states = StepStates(absolute, plan.written, plan.names)
         states.write_files()
         plan.make_links()
-        _logger.info("%d of %d steps are done", sum(states.done(plan.steps)), len(plan.steps))
+        _logger.info("%d of %d steps are done", sum(states.done(steps)), len(steps))
 
-        def after(step: Step, was_run: bool) -> None:
+        def add(step: Step) -> bool:
             translated = outputs.intersection(step.outputs)
             existing.update(translated)
             for run in plan.runs:
                 if run.report in step.outputs:
-                    write_system(run, Preparation(wanted, absolute), wanted)
-            if was_run and translated:
+                    plan.write_system(run)
+            return bool(translated)
+
+        def after(step: Step, was_run: bool) -> None:
+            if add(step) and was_run:
                 write_table(table(), plan.names, command, is_final=False)
             meter.update(note=step.name)
 
         def table() -> SystemsTable:
             return _collect_table(wanted, plan, existing, states)
 
+        for step, is_done in zip(plan.steps, states.done(plan.steps), strict=True):
+            if is_done and step not in steps:  # of another row
+                add(step)
         jobs = wanted.engine.jobs
-        run_steps(plan.steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
+        run_steps(steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
         result = table()
         write_table(result, plan.names, command)
         return result
@@ -138,7 +132,8 @@ def _collect_table(
     ]
     texts = (wanted.data.dev, *wanted.data.tests)
     metric = wanted.tuning.table_metric
-    return measure(texts, plan.runs, existing, plan.notes, plan.names, warnings, metric=metric)
+    notes = [*describe(wanted)]
+    return measure(texts, plan.runs, existing, notes, plan.names, warnings, metric=metric)
 
 
 def _prepare(
@@ -150,92 +145,6 @@ def _prepare(
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
     return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute
-
-
-class RunningStep:
-    """A step running in its own process, which the constructor starts and ``log`` records."""
-
-    def __init__(
-        self,
-        step: Step,
-        words: Sequence[str],
-        state: StepState,
-        log: Path,
-        kept_open: Sequence[int] = (),
-    ) -> None:
-        self.step, self.state = step, state
-        # Seconds of earlier runs that were stopped.
-        self.before = state.spent
-        self._log = log
-        with log.open("ab") as output:
-            output.write(f"$ {shown(words)}\n".encode(errors="surrogateescape"))
-            self._begin = output.tell()
-            output.flush()
-            self._process = subprocess.Popen(
-                [*PROGRAM, *words],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=output,
-                pass_fds=kept_open,
-                process_group=0,
-            )
-        assert self._process.stdout is not None
-        self._messages = self._process.stdout
-        os.set_blocking(self._messages.fileno(), False)
-        self._partial = b""
-        self._start = time.monotonic()
-
-    def wait(self, seconds: float) -> int | None:
-        """Wait for the process; return its exit code, or None after ``seconds``."""
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self._process.wait(timeout=seconds)
-        return None
-
-    def read_messages(self, say: Callable[[str], None]) -> bool:
-        """Report progress, and add warnings to the state; return whether there are new ones."""
-        *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
-        known = self.state.warnings
-        for line in lines:
-            message = msgspec.json.decode(line, type=Message)
-            if message.warning and message.warning not in self.state.warnings:
-                self.state.warnings = [*self.state.warnings, message.warning]
-            if message.news:
-                verb = f"{self.step.words[0]}: "  # the step's name begins with it
-                say(f"{self.step.name}: {message.news.removeprefix(verb)}")
-        return self.state.warnings is not known
-
-    def close(self) -> None:
-        """Close the message stream, and record the time that the step took."""
-        self._messages.close()
-        self.state.spent = self.before + time.monotonic() - self._start
-
-    def signal(self, number: int) -> None:
-        """Send a signal to the step's process group."""
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, number)
-
-    def problem(self, code: int) -> str | None:
-        """Return an error message if the step failed, or None."""
-        missing = [str(path) for path in self.step.outputs if not path.exists()]
-        if code == 0 and not missing:
-            return None
-        how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
-        if code < 0:
-            how = f"was killed by signal {-code}"
-        problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
-        partial = " and ".join(str(path) for path in self.step.partial if path.exists())
-        if code != 0 and self.before and partial:
-            # For example, an older version may have written a state that this version rejects.
-            problem += f" | to start this step over, remove {partial}"
-        return problem
-
-    def _tail(self) -> str:
-        """Return the last lines that this run wrote to the log, joined into one line."""
-        with self._log.open("rb") as stream:
-            stream.seek(max(self._begin, self._log.stat().st_size - _TAIL_BYTES))
-            text = stream.read().decode(errors="replace")
-        lines = [line.strip() for line in text.replace("\r", "\n").split("\n")]
-        return " | ".join([line for line in lines if line][-_TAIL_LINES:]) or "no output"
 
 
 def run_steps(
@@ -266,14 +175,13 @@ def run_steps(
 
     def start(step: Step) -> RunningStep:
         is_resumed = states.begin(step)
-        words = (*step.words, "--resume") if is_resumed and step.partial else step.words
         say(f"{position(step)}: {step.name}{' (resumed)' if is_resumed else ''}")
-        _logger.debug("$ %s", shown(words))
+        _logger.debug("$ %s", step)
         log = log_of(step)
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
-        step.prepare()
-        return RunningStep(step, words, states.state(step), log, kept_open)
+        resume = is_resumed and bool(step.partial)
+        return RunningStep(step, states.state(step), log, kept_open, resume=resume)
 
     def finish(step: Step) -> None:
         for line in states.state(step).warnings:
@@ -328,20 +236,21 @@ def time_left(
 ) -> str:
     """Return text about the time that the unfinished steps take, or "" if nothing is known.
 
-    Training has its limit of time; other steps take as long as finished steps of the same verb.
+    Training has its limit of time; other steps take as long as finished steps of the same function.
     """
     times: dict[str, list[float]] = {}
     for step in steps:
         if (seconds := states.state(step).seconds) is not None:
-            times.setdefault(step.words[0], []).append(seconds)
+            times.setdefault(step.function, []).append(seconds)
     total, is_known = 0.0, True
     for step in unfinished:
         if states.is_done(step):
             continue
-        if "--minutes" in step.words:
-            total += 60 * float(step.words[step.words.index("--minutes") + 1])
-        elif step.words[0] in times:
-            total += sum(times[step.words[0]]) / len(times[step.words[0]])
+        minutes = getattr(step.settings.get("settings"), "minutes", None)
+        if minutes is not None:
+            total += 60 * minutes
+        elif (known := times.get(step.function)) is not None:
+            total += sum(known) / len(known)
         else:
             is_known = False
     if not total:
@@ -357,23 +266,3 @@ def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:
             return step
         missing.update(step.outputs)
     return None
-
-
-def stop(running: Sequence[RunningStep]) -> None:
-    """Interrupt steps and their child processes, as Ctrl-C does, so that they save their work.
-
-    A step that still runs after a minute, or at a second Ctrl-C, is killed.
-    """
-    # A program that a shell starts in the background ignores SIGINT, and so do its children.
-    in_background = signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    for process in running:
-        process.signal(signal.SIGTERM if in_background else signal.SIGINT)
-    until = time.monotonic() + _PATIENCE
-    try:
-        for process in running:
-            process.wait(max(0.0, until - time.monotonic()))
-    finally:
-        for process in running:
-            if process.wait(0) is None:
-                process.signal(signal.SIGKILL)
-                process.wait(_PATIENCE)

@@ -1,9 +1,9 @@
 """Steps that run once: a finished step is not repeated, and a killed step is resumed.
 
-A step has a key: a digest of its command and its inputs' content, without the folders in which they
-are. It is done when it ran with this key and its outputs have not changed since. A changed input or
-setting therefore repeats only the step and the steps that read its outputs. The journal
-``steps.json`` is replaced before and after each step.
+A step has a key: a digest of its function, its settings and its inputs' content, without the
+folders in which they are. It is done when it ran with this key and its outputs have not changed
+since. A changed input or setting therefore repeats only the step and the steps that read its
+outputs. The journal ``steps.json`` is replaced before and after each step.
 
 Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
 aside, so outputs that exist after a run was killed are complete. The older outputs are removed when
@@ -12,10 +12,11 @@ the step is done; until then, they are restored if their settings are used again
 
 import json
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import msgspec
 
@@ -24,25 +25,52 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import journal
 from phrasescore.io.folders import LOCK, OLD, remove_folder
 from phrasescore.io.output import open_output
-from phrasescore.workflows.experiment.commands import FileNames
+from phrasescore.workflows.experiment.functions import written
 
 STATE = "steps.json"
 TABLE_FILES = ("table.txt", "table.toml")
 _WARNING = "phrasescore: warning: "  # the beginning of a line in a log
 
 
+@dataclass(frozen=True)
+class FileNames:
+    """Names of files in the files of an experiment.
+
+    Its own files, and those that the user named by relative paths, have relative names, so that
+    they can be moved together.
+    """
+
+    folder: Path  # the experiment's folder, an absolute path without links
+    absolute: frozenset[str] = frozenset()  # the files and folders that keep their absolute paths
+
+    def is_own(self, path: Path) -> bool:
+        """Return whether a file is in the experiment's folder."""
+        return self.folder in path.parents
+
+    def of(self, path: Path) -> str:
+        """Return the name of a file in the experiment's files."""
+        named = (str(each) for each in (path, *path.parents))
+        if not self.is_own(path) and not self.absolute.isdisjoint(named):
+            return str(path)
+        return os.path.relpath(path, self.folder)
+
+
 @dataclass(frozen=True, eq=False)
 class Step:
-    """A command, with the files and folders that it reads and writes."""
+    """A function with its settings, and the files and folders that it reads and writes."""
 
-    name: str  # a unique name, which also names the log
-    words: tuple[str, ...]  # its command: a verb and its options
+    name: str  # a unique name, which begins with a verb and also names the log
+    function: str  # a key of `FUNCTIONS`
+    settings: Mapping[str, Any]  # its keyword arguments
     inputs: tuple[Path, ...]  # everything that the outputs depend on
     outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
-    # Files of a killed run, which ``--resume`` continues; removed before a fresh start.
+    # Files of a killed run, which the function can continue; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    # Writes a generated input before the process starts.
-    prepare: Callable[[], None] = field(default=lambda: None)
+    description: str = ""  # what the step does, for a dry run
+
+    def __str__(self) -> str:
+        """Return the function and its settings in one line."""
+        return f"{self.function} {json.dumps(written(self.settings), ensure_ascii=False)}"
 
     def reads(self, paths: Collection[Path]) -> bool:
         """Return whether the step reads any of the paths, or a file inside one of them."""
@@ -136,8 +164,9 @@ class StepStates:
             has_input = any(path in each.parents for each in inputs)
             return path.name if has_input else self._names.of(path)
 
-        words = self._names.in_words(step.words, name)
-        return journal.digest_text(json.dumps([words, *map(inputs.get, step.inputs)]))
+        settings = written(step.settings, lambda path: name(Path(path)))
+        parts = [step.function, settings, *map(inputs.get, step.inputs)]
+        return journal.digest_text(json.dumps(parts))
 
     def _digests(self, step: Step) -> dict[str, str]:
         return {self._names.of(path): self._files.digest(path) for path in step.outputs}

@@ -15,14 +15,13 @@ from phrasescore.evaluation.comparison import (
 )
 from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
+from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.io.output import open_output
-from phrasescore.report.tuning import TuneReport, read_tune_report
+from phrasescore.report.make_report import make_report
 from phrasescore.settings.evaluation import SectionName
-from phrasescore.workflows.experiment.commands import FileNames
-from phrasescore.workflows.experiment.config import TextSet
-from phrasescore.workflows.experiment.rows import Run
-from phrasescore.workflows.experiment.steps import TABLE_FILES
-from phrasescore.workflows.report import make_report
+from phrasescore.workflows.experiment.config import Experiment, TextSet
+from phrasescore.workflows.experiment.functions import Run
+from phrasescore.workflows.experiment.steps import TABLE_FILES, FileNames
 
 REPORT = "report"  # the folder of the page
 _QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning")
@@ -48,7 +47,7 @@ def measure(
     """Return the table for the texts that have been translated so far; the first is for tuning."""
     runs_by_name: dict[str, list[Run]] = {}
     for run in runs:
-        runs_by_name.setdefault(run.system.name, []).append(run)
+        runs_by_name.setdefault(run.row.name, []).append(run)
     scores: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
         for name, score in _compare(text, runs_by_name, existing, metric, is_test=text != texts[0]):
@@ -132,7 +131,7 @@ def _row(
             remark if count == len(done) else f"{remark} (in {count} of {len(done)} runs)"
             for remark, count in counts.items()
         ),
-        features=runs[0].system.describe(),
+        features=runs[0].row.describe(),
         system="" if best is None else names.of(best[0].folder),
         reports=tuple(names.of(run.report) for run, _ in done),
         outputs={
@@ -146,11 +145,35 @@ def _row(
 
 def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
     """Yield a remark if a system is worse than an earlier one with a subset of its features."""
-    parts = [each for each in run.parts if each.report in existing]
-    scores = {each.system.name: read_tune_report(each.report).reached for each in parts}
+    parts = [each for each in run.earlier if each.report in existing]
+    scores = {each.row.name: read_tune_report(each.report).reached for each in parts}
     name = max(scores, key=lambda name: scores[name], default=None)
     if name is not None and report.reached < scores[name]:
         yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"
+
+
+def describe(wanted: Experiment) -> Iterator[str]:
+    """Yield notes on how the rows of an experiment are made."""
+    engine = wanted.engine
+    name = "Moses" if engine.decoder == "moses" else "the embedded search"
+    limits = ", ".join(f"{name} {value}" for name, value in engine.search.items())
+    yield f"Decoded by {name}{f' ({limits})' if limits else ''}."
+    tuning, rows = wanted.tuning, wanted.systems
+    own = [f"{row.name}: {row.iterations}" for row in rows if row.iterations is not None]
+    others = f" ({', '.join(own)})" if own else ""
+    metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
+    yield (
+        f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
+        f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "
+        f"{engine.iterations} rounds at most{others}."
+    )
+    if len(rows) > 1:
+        yield (
+            "A row's tuning starts from the weights of the best earlier row on dev with a "
+            "subset of its features."
+        )
+    if engine.decoder == "moses" and any(row.search for row in rows):
+        yield "CSLM scores Moses' n-best lists, because Moses' search does not support it."
 
 
 def write_table(

@@ -8,7 +8,8 @@ from itertools import chain, islice
 from pathlib import Path
 
 from moses_integration.alignments import parse_links
-from moses_integration.source_text import lines_of_phrases
+from moses_integration.decoder.phrase_tables import TableLines
+from moses_integration.source_text import keys_of_sentences
 from moses_integration.text_settings import TextSettings
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
@@ -75,7 +76,8 @@ class SystemText:
                 sentences = [split_line(str(path), *line) for line in enumerate(sentences, start=1)]
             samples.append(sentences)
         known = set[str](), set[str]()
-        for number, line in lines_of_phrases(str(self.table), chain(*samples), _LONGEST):
+        phrases = keys_of_sentences(chain(*samples), _LONGEST)
+        for number, line in TableLines(str(self.table), 1).find(phrases):
             fields = decode(str(self.table), number, line).split("|||", 2)
             for words, field in zip(known, fields, strict=False):
                 words.update(field.split())

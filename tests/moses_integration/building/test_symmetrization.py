@@ -3,10 +3,7 @@
 import random
 from pathlib import Path
 
-import pytest
-
 from moses_integration.building.symmetrization import symmetrize
-from phrasescore.errors import DataError
 
 
 def join(folder: Path, forward: str, backward: str) -> list[str]:
@@ -74,13 +71,3 @@ def test_random_alignments_grow_as_with_sets(tmp_path: Path) -> None:
         expected.append(grow(forward, backward))
     first, second = ("".join(f"{line}\n" for line in lines) for lines in sides)
     assert join(tmp_path, first, second) == expected
-
-
-def test_malformed_alignments_are_located(tmp_path: Path) -> None:
-    for forward, message in (
-        ("0-0\n", "forward:2: expected as many lines as"),
-        ("0-0\n0-x\n", "forward:2: expected a word alignment"),
-        ("0-0\n0-2000\n", "forward:2: expected sentences of at most 2000 words"),
-    ):
-        with pytest.raises(DataError, match=message):
-            join(tmp_path, forward, "0-0\n0-0\n")

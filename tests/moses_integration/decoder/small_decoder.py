@@ -16,9 +16,10 @@ import numpy as np
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.phrase_options import PhraseOptions
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
+from phrasescore.language_models.arpa import NgramModel
 
 TARGETS = ("p", "q", "r", "s", "t")
 # The words and the order of each language model.
@@ -72,6 +73,18 @@ class SlowDerivation(NamedTuple):
     words: tuple[str, ...]
 
 
+def options_of(
+    configuration: DecoderConfiguration,
+    model: NgramModel,
+    sentences: Sequence[Sequence[str]],
+    other_language_weight: float = 0.0,
+) -> OptionTable:
+    """Return the options of a text."""
+    options = PhraseOptions(configuration, model, aligned=False, sentences=sentences)
+    options.use(configuration, other_language_weight)
+    return options.of(sentences[0])
+
+
 class SmallDecoder:
     """A random model for the source words ``a`` .. ``f``; of each phrase it has some translations.
 
@@ -106,7 +119,7 @@ class SmallDecoder:
         for source, phrases in sorted(self.table.items()):
             for target, (scores, reordering) in sorted(phrases.items()):
                 pair = f"{' '.join(source)} ||| {' '.join(target)} |||"
-                table.append(f"{pair} {' '.join(map(repr, scores))} ||| ||| |||\n")
+                table.append(f"{pair} {' '.join(map(repr, scores))} ||| 0-0 ||| |||\n")
                 if set(reordering) != {1.0}:
                     moves.append(f"{pair} {' '.join(map(repr, reordering))}\n")
         (self._folder / "table").write_text("".join(table))
@@ -166,9 +179,8 @@ class SmallDecoder:
     ) -> StackDecoder:
         configuration = self.configuration(**settings)
         model = read_language_models(configuration)
-        tables = read_tables(configuration, sentences)
-        options = OptionTable(configuration, model, tables, other_language_weight)
-        return StackDecoder(configuration, options, model, features, buffer_size=buffer_size)
+        table = options_of(configuration, model, sentences, other_language_weight)
+        return StackDecoder(configuration, table, model, features, buffer_size=buffer_size)
 
     def derivations(
         self, tokens: Sequence[str], limit: int = 2, context_weight: float = 0.0

@@ -8,7 +8,8 @@ import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_models
-from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.phrase_options import PhraseOptions
+from tests.moses_integration.decoder.small_decoder import options_of
 
 INI = """\
 [feature]
@@ -55,9 +56,7 @@ def read_table(*sentences: str, ini: str = INI, other_language_weight: float = 0
     configuration = DecoderConfiguration.read("moses.ini")
     split = [sentence.split() for sentence in sentences]
     model = read_language_models(configuration)
-    return OptionTable(
-        configuration, model, read_tables(configuration, split), other_language_weight
-    )
+    return options_of(configuration, model, split, other_language_weight)
 
 
 def listed(table: OptionTable, options: SentenceOptions) -> list[tuple[int, int, str]]:
@@ -192,11 +191,12 @@ def test_the_same_tables_serve_other_weights() -> None:
     Path("moses.ini").write_text(INI)
     configuration = DecoderConfiguration.read("moses.ini")
     first = read_table("la")
-    tables = read_tables(configuration, [("la",)])
     model = read_language_models(configuration)
-    changed = configuration.with_weights({"LM0": (-0.5,)})
-    table = OptionTable(changed, model, tables)
+    options = PhraseOptions(configuration, model, aligned=False, sentences=[("la",)])
+    options.use(configuration.with_weights({"LM0": (-0.5,)}), 0.0)
+    table = options.of(("la",))
     # Rare words are good now: "a" has ln 0.5 + 0.5 ln 100, "her" ln 0.125 + 0.5 ln 1000.
     assert [words for *_, words in listed(table, table.sentence(["la"]))] == ["a", "her"]
-    again = OptionTable(configuration, model, tables)
+    options.use(configuration, 0.0)
+    again = options.of(("la",))
     assert listed(again, again.sentence(["la"])) == listed(first, first.sentence(["la"]))

@@ -14,8 +14,8 @@ import pytest
 
 from moses_integration.decoder.configuration import STATELESS, DecoderConfiguration
 from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_models
-from moses_integration.decoder.phrase_tables import read_tables
 from moses_integration.nbest_lines import parse_features
+from tests.moses_integration.decoder.small_decoder import options_of
 
 pytestmark = pytest.mark.moses
 
@@ -134,7 +134,7 @@ def test_options_and_futures_are_those_of_moses(
     printed = run_moses(folder, path, "\n".join(lines) + "\n", tmp_path / "nbest")
     configuration = DecoderConfiguration.read(path)
     model = read_language_models(configuration)
-    table = OptionTable(configuration, model, read_tables(configuration, sentences))
+    table = options_of(configuration, model, sentences)
     for sentence, of_moses in zip(sentences, printed, strict=True):
         check_options(table, table.sentence(sentence), of_moses)
     check_lists(configuration, table, tmp_path / "nbest", sentences)

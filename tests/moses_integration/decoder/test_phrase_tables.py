@@ -5,16 +5,14 @@ import math
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from moses_integration.decoder import phrase_tables
-from moses_integration.decoder.phrase_tables import PhrasePairs, log_of
+from moses_integration.decoder.configuration import DecoderConfiguration
+from moses_integration.decoder.phrase_tables import PhrasePairs, PhraseTables, TableLines, log_of
 from moses_integration.phrase_table import read_phrase_table
-from moses_integration.source_text import keys_of_sentences, lines_of_pairs, lines_of_phrases
-from moses_integration.table_index import TableIndex
+from moses_integration.source_text import keys_of_sentences
 from phrasescore.errors import DataError
 
 # Not sorted; blanks and separators where no tool of Moses puts them.
@@ -33,45 +31,56 @@ SENTENCES = [("la", "maison"), (), ("bleue", "maison", "bleue")]
 Sentences = Sequence[Sequence[str]]
 
 
-@pytest.fixture(params=["file", "index", "index of the sentences"])
-def tables(request: pytest.FixtureRequest) -> "Tables":
-    return Tables(request.param)
+INI = """\
+[max-phrase-length]
+{longest}
+[feature]
+PhraseDictionaryMemory name=TM0 num-features={num_scores} path={table}
+UnknownWordPenalty
+LexicalReordering name=LR0 num-features=6 type=wbe-msd-bidirectional-fe-allff path={reordering}
+Distortion
+KENLM name=LM0 path=lm
+[weight]
+TM0= {weights}
+LR0= 1 1 1 1 1 1
+Distortion0= 1
+LM0= 1
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["known text", "stream"])
+def tables(request: pytest.FixtureRequest, tmp_path: Path) -> "Tables":
+    return Tables(tmp_path / "moses.ini", indexed=request.param)
 
 
 class Tables:
-    """Reads the lines of tables from the file, or from an index."""
+    """Finds phrase pairs in a file, or in an index."""
 
-    def __init__(self, kind: str) -> None:
-        self._kind = kind
+    def __init__(self, ini: Path, *, indexed: bool) -> None:
+        self._ini, self._indexed = ini, indexed
+        ini.with_name("lm").write_text("\\data\\\nngram 1=1\n\n\\end\\\n")
 
     def lines(self, path: str, sentences: Sentences, longest: int) -> Iterator[tuple[int, bytes]]:
-        if self._kind == "file":
-            return lines_of_phrases(path, sentences, longest)
-        phrases = {
-            " ".join(sentence[start:end]).encode()
-            for sentence in sentences
-            for start in range(len(sentence))
-            for end in range(start + 1, min(start + longest, len(sentence)) + 1)
-        }
-        kept = None if self._kind == "index" else keys_of_sentences(sentences, longest)
-        return TableIndex(path, 1, kept).lines(sorted(phrases))
+        return TableLines(path, 1, indexed=self._indexed).find(
+            keys_of_sentences(sentences, longest)
+        )
 
-    def read_phrase_pairs(
-        self, path: str, sentences: Sentences, longest: int, num_scores: int
+    def pairs(
+        self,
+        path: str,
+        sentences: Sentences,
+        longest: int = 20,
+        num_scores: int = 2,
+        reordering: str | None = None,
     ) -> PhrasePairs:
-        lines = self.lines(path, sentences, longest)
-        return phrase_tables.read_phrase_pairs(path, lines, num_scores)
-
-    def read_reordering(
-        self, path: str, pairs: Sequence[tuple[bytes, bytes]], default: list[float]
-    ) -> Any:
-        if self._kind == "file":
-            lines = lines_of_pairs(path, pairs)
-        else:
-            sources = [tuple(source.decode().split(" ")) for source, _ in pairs]
-            kept = None if self._kind == "index" else keys_of_sentences(sources, 20)
-            lines = TableIndex(path, 2, kept).lines({b"%b|||%b" % pair for pair in pairs})
-        return phrase_tables.read_reordering(path, pairs, default, lines)
+        settings = {"table": path, "reordering": reordering, "num_scores": num_scores}
+        text = INI.format(longest=longest, weights="1 " * num_scores, **settings)
+        if reordering is None:
+            text = text.replace("LexicalReordering", "# ").replace("LR0=", "# ")
+        self._ini.write_text(text)
+        configuration = DecoderConfiguration.read(str(self._ini))
+        tables = PhraseTables(configuration, aligned=False, indexed=self._indexed)
+        return tables.reorder(tables.pairs(keys_of_sentences(sentences, longest)))
 
 
 def write(folder: Path, text: str, name: str = "table") -> str:
@@ -81,7 +90,7 @@ def write(folder: Path, text: str, name: str = "table") -> str:
 
 
 def test_pairs_of_phrases_that_occur_are_read_in_groups(tables: Tables, tmp_path: Path) -> None:
-    pairs = tables.read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 20, 2)
+    pairs = tables.pairs(write(tmp_path, TABLE), SENTENCES)
     assert pairs.sources == [b"la maison", b"la", b"maison bleue"]
     assert pairs.starts.tolist() == [0, 2, 4, 5]
     assert pairs.targets == [b"the house", b"the home", b"the", b"'", b"blue house"]
@@ -89,29 +98,33 @@ def test_pairs_of_phrases_that_occur_are_read_in_groups(tables: Tables, tmp_path
     wanted = [[math.log(0.5), 0], [math.log(0.5), 0], [math.log(0.25), math.log(0.125)], [0, 0]]
     # 0 and what is below float32's denormals become -100; 1e-45 is the least of them.
     wanted += [[-100.0, -100.0]]
-    assert pairs.log_probs == pytest.approx(np.array(wanted), rel=1e-6)
+    assert pairs.values[:, :2] == pytest.approx(np.array(wanted), rel=1e-6)
+    assert not pairs.values[:, 2].any()  # no word is unknown
 
 
 def test_the_blanks_of_texts_separate_words(tables: Tables, tmp_path: Path) -> None:
-    table = "a\v\x1c\u00a0 \0 b||| x\f\t\u3000\u0085\ry ||| 1 1 ||| 0-0\r\n"
-    pairs = tables.read_phrase_pairs(write(tmp_path, table), [("a", "\x1c\u00a0", "b")], 20, 2)
+    # A NUL among the first 64 bytes is taken for a binary table.
+    table = f"{'rue ' * 16}||| street ||| 1 1\n"
+    table += "a\v\x1c\u00a0 \0 b||| x\f\t\u3000\u0085\ry ||| 1 1 ||| 0-0\r\n"
+    pairs = tables.pairs(write(tmp_path, table), [("a", "\x1c\u00a0", "b")])
     assert pairs.sources == ["a \x1c\u00a0 b".encode()]
     assert pairs.targets == ["x \u3000\u0085 y".encode()]
     assert pairs.alignments == [b"0-0"]
-    path = write(tmp_path, "a\vb ||| x\fy ||| 1\r\na ||| x ||| 0.5\r\n", "reordering")
-    found = tables.read_reordering(path, [(b"a b", b"x y"), (b"a", b"x")], [-1.0])
-    assert found == pytest.approx(np.array([[0.0], [math.log(0.5)]]))
+    table = write(tmp_path, "a b ||| x y ||| 1\na ||| x ||| 1\n")
+    lines = "a\vb ||| x\fy ||| 1 1 1 1 1 1\r\na ||| x ||| 0.5 1 1 1 1 1\r\n"
+    pairs = tables.pairs(table, [("a", "b")], 20, 1, write(tmp_path, lines, "reordering"))
+    assert pairs.reordering[:, 0] == pytest.approx(np.array([0, math.log(0.5)]))
 
 
 def test_phrases_longer_than_the_limit_are_left_out(tables: Tables, tmp_path: Path) -> None:
-    assert tables.read_phrase_pairs(write(tmp_path, TABLE), SENTENCES, 1, 2).sources == [b"la"]
+    assert tables.pairs(write(tmp_path, TABLE), SENTENCES, 1, 2).sources == [b"la"]
 
 
 def test_a_table_without_matches_gives_no_pairs(tables: Tables, tmp_path: Path) -> None:
-    pairs = tables.read_phrase_pairs(write(tmp_path, TABLE), [("unheard",)], 20, 2)
-    assert (pairs.sources, pairs.targets, pairs.log_probs.shape) == ([], [], (0, 2))
+    pairs = tables.pairs(write(tmp_path, TABLE), [("unheard",)])
+    assert (pairs.sources, pairs.targets, pairs.values.shape) == ([], [], (0, 3))
     assert pairs.starts.tolist() == [0]
-    assert tables.read_phrase_pairs(write(tmp_path, TABLE), [], 20, 2).targets == []
+    assert tables.pairs(write(tmp_path, TABLE), []).targets == []
 
 
 def test_small_probabilities_are_those_of_float32() -> None:
@@ -142,7 +155,7 @@ def test_a_broken_line_is_an_error_with_its_number(
 ) -> None:
     path = write(tmp_path, TABLE.split("\n")[0] + f"\n{line}\nla ||| a ||| 1 1\n", "table.gz")
     with pytest.raises(DataError) as caught:
-        tables.read_phrase_pairs(path, SENTENCES, 20, 2)
+        tables.pairs(path, SENTENCES)
     assert caught.value.line == 2
     assert problem in str(caught.value)
 
@@ -150,7 +163,7 @@ def test_a_broken_line_is_an_error_with_its_number(
 def test_a_target_that_is_not_utf8_is_an_error(tables: Tables, tmp_path: Path) -> None:
     (tmp_path / "table").write_bytes(b"la ||| \xff ||| 1 1\n")
     with pytest.raises(DataError, match=r"table:1: expected UTF-8, found byte 0xff at byte 1"):
-        tables.read_phrase_pairs(str(tmp_path / "table"), SENTENCES, 20, 2)
+        tables.pairs(str(tmp_path / "table"), SENTENCES)
 
 
 def test_the_filter_finds_what_looking_at_each_line_finds(tables: Tables, tmp_path: Path) -> None:
@@ -183,7 +196,7 @@ def test_what_is_read_of_the_examples_table_is_what_the_plain_reader_reads(
     path = str(repository / "examples/english-french/phrase-table.gz")
     text = (repository / "examples/english-french/dev.en").read_text(encoding="utf-8")
     sentences = [tuple(line.split()) for line in text.split("\n")[:5]]
-    pairs = tables.read_phrase_pairs(path, sentences, 20, 4)
+    pairs = tables.pairs(path, sentences, 20, 4)
     padded = [f" {' '.join(sentence)} " for sentence in sentences]
     wanted = {
         (line.pair.source, line.pair.target)
@@ -199,6 +212,7 @@ def test_what_is_read_of_the_examples_table_is_what_the_plain_reader_reads(
     assert len(wanted) == len(pairs.targets) > 50
 
 
+PAIRS = "la ||| maison ||| 1\nla ||| the ||| 1\nla ||| la ||| 1\nla ||| the ||| 1\n"
 REORDERING = """\
 la ||| the ||| 0.5 0.25 0.25 0.125 0.125 1
 la ||| la ||| 1 1 1 1 1 1
@@ -210,11 +224,11 @@ la  |||  the ||| 0.25 0.25 0.5 1 0 1
 def test_reordering_scores_are_those_of_the_last_line_of_a_pair(
     tables: Tables, tmp_path: Path
 ) -> None:
-    path = write(tmp_path, REORDERING)
-    pairs = [(b"la", b"maison"), (b"la", b"the"), (b"la", b"la"), (b"la", b"the")]
-    scores = tables.read_reordering(path, pairs, [-1.0] * 6)
+    path = f"{write(tmp_path, REORDERING, 'reordering')} default-scores={'0.125,' * 5}1"
+    pairs = tables.pairs(write(tmp_path, PAIRS), SENTENCES, 20, 1, path)
+    missing = [math.log(0.125)] * 5 + [0]
     the = [math.log(0.25), math.log(0.25), math.log(0.5), 0, -100, 0]
-    assert scores == pytest.approx(np.array([[-1.0] * 6, the, [0.0] * 6, the]))
+    assert pairs.reordering == pytest.approx(np.array([missing, the, [0.0] * 6, the]))
 
 
 @pytest.mark.parametrize(
@@ -229,8 +243,8 @@ def test_reordering_scores_are_those_of_the_last_line_of_a_pair(
 def test_a_broken_line_of_a_reordering_table_is_an_error(
     tables: Tables, tmp_path: Path, line: str, problem: str
 ) -> None:
-    path = write(tmp_path, f"la ||| la ||| 1 1 1 1 1 1\n{line}\n", "table.gz")
+    path = write(tmp_path, f"la ||| la ||| 1 1 1 1 1 1\n{line}\n", "reordering.gz")
     with pytest.raises(DataError) as caught:
-        tables.read_reordering(path, [(b"la", b"the")], [0.0] * 6)
+        tables.pairs(write(tmp_path, PAIRS), SENTENCES, 20, 1, path)
     assert caught.value.line == 2
     assert problem in str(caught.value)

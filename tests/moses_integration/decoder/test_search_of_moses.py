@@ -14,13 +14,13 @@ from typing import NamedTuple
 import pytest
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.options import read_language_models
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import parse_features
 from moses_integration.source_text import read_source
 from tests.moses_integration.decoder.given_derivations import Segment, score_derivation
+from tests.moses_integration.decoder.small_decoder import options_of
 
 EXAMPLE = Path("examples") / "english-french"
 DECODED = Path("tests") / "data" / "decoded-by-moses"
@@ -30,8 +30,7 @@ _SPAN = re.compile(r"\|(\d+)-(\d+)\|")
 def make_decoder(ini: str, sentences: Sequence[Sequence[str]]) -> StackDecoder:
     configuration = DecoderConfiguration.read(ini)
     model = read_language_models(configuration)
-    table = OptionTable(configuration, model, read_tables(configuration, sentences))
-    return StackDecoder(configuration, table, model)
+    return StackDecoder(configuration, options_of(configuration, model, sentences), model)
 
 
 def slack(number: float) -> float:

@@ -9,16 +9,10 @@ import kenlm
 import numpy as np
 import pytest
 
-from moses_integration.decoder.options import (
-    OptionTable,
-    Sentence,
-    make_sentence,
-    read_language_models,
-)
-from moses_integration.decoder.phrase_tables import read_tables
+from moses_integration.decoder.options import Sentence, make_sentence, read_language_models
 from moses_integration.decoder.search_tables import add_row, find_row, grow, make_tables
 from phrasescore.io.hashing import find, mix
-from tests.moses_integration.decoder.small_decoder import ORDER, TARGETS, SmallDecoder
+from tests.moses_integration.decoder.small_decoder import ORDER, TARGETS, SmallDecoder, options_of
 
 TOKENS = "bedface"
 
@@ -27,7 +21,7 @@ def make(folder: Path, weight: float) -> tuple[Sentence, list[str], kenlm.Model]
     small = SmallDecoder(folder, seed=3, targets=6)
     configuration = small.configuration()
     model = read_language_models(configuration)
-    table = OptionTable(configuration, model, read_tables(configuration, [TOKENS]))
+    table = options_of(configuration, model, [TOKENS])
     weighted = configuration.with_weights({"LM0": (weight,)})
     sentence = make_sentence(table.sentence(TOKENS), weighted, model.tables, keep_words=False)
     return sentence, table.words, small.kenlm[0]

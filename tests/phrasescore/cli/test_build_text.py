@@ -1,7 +1,6 @@
 """``phrasescore build``: how a text becomes the words of a system."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -33,7 +32,7 @@ def test_tokenised_and_lowercased_text_is_escaped_and_recorded() -> None:
     assert settings == TextSettings(tokenize="en fr", lowercase=True)
 
 
-def test_a_truecaser_gives_first_words_their_usual_case(folder: Path) -> None:
+def test_a_truecaser_gives_first_words_their_usual_case() -> None:
     write("s", ["The house", "Paris saw the house", "So the Paris house", "House !"])
     write("t", ["La maison", "Paris vit la maison", "Ainsi la maison de Paris", "Maison !"])
     build("--truecase", "--lm-order", "1")
@@ -44,7 +43,7 @@ def test_a_truecaser_gives_first_words_their_usual_case(folder: Path) -> None:
         *("house (3/3)", "saw (1/1)", "the (2/2)", "Paris (1/1)"),
     ]
     settings = IniText.read("model/moses.ini").text_settings()
-    models = [f"{folder}/model/truecase-model.{side}" for side in ("source", "target")]
+    models = [f"truecase-model.{side}" for side in ("source", "target")]
     recorded = TextSettings(truecase_source=models[0], truecase_target=models[1])
     assert settings == replace(recorded, keeps_known_case=True)
 

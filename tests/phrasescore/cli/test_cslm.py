@@ -4,6 +4,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from phrasescore.features.model import Network
@@ -99,7 +100,7 @@ def test_perplexities_of_a_network_and_an_n_gram_model(
     result = succeeded(run(*command, "--format", "json", "--device", "cpu"))
     (found,) = json.loads(result.stdout)
     assert (found["sentences"], found["models"][0]["tokens"]) == (2, 6)
-    ngrams, alone = found["models"]
+    ngrams, alone, _ = found["models"]
     # a b </s> <unk> a </s>
     p = [0.4, 0.2, 0.3, 0.1, 0.4, 0.3]
     assert ngrams["including_unknown"] == pytest.approx(math.prod(p) ** (-1 / 6), rel=1e-5)
@@ -111,7 +112,7 @@ def test_perplexities_of_a_network_and_an_n_gram_model(
         *word_log_probs(model.parameters, 3, [3, 2]),
     ]
     assert alone["including_unknown"] == pytest.approx(math.exp(-sum(log_probs) / 6), rel=1e-5)
-    assert [row["unknown"] for row in found["models"]] == [1, 1]
+    assert [row["unknown"] for row in found["models"]] == [1, 1, 1]
     shown = run(*command, "--device", "cpu").stdout.splitlines()
     assert shown[0] == f"{text}: 2 sentences, 6 tokens (words and </s>)"
     assert shown[2].split() == ["lm.arpa", "1", "3.8914", "3.2220"]
@@ -174,21 +175,32 @@ def test_rescore_takes_a_language_model_beside_other_kinds(
     assert second["CSLM0Norm"] == pytest.approx(expected[1] / 2, abs=1e-5)
 
 
-def test_rescore_leaves_log_z_out(model: RandomCslm, nbest: Path, tmp_path: Path) -> None:
+def test_rescore_backs_off_or_leaves_log_z_out(
+    model: RandomCslm, nbest: Path, lm: Path, tmp_path: Path
+) -> None:
     command = ["rescore", nbest, "--source", tmp_path / "source", "--device", "cpu"]
-    raw = Network(str(tmp_path / "model"), unnormalized=True)
-    result = succeeded(run(*command, *raw.options()))
-    assert "was trained without self_normalization" in result.stderr
-    # "a </s>", and "a <unk> </s>" for "a b", by ids.
-    contexts = {"a": [([0, 0], 2), ([0, 2], 0)], "a b": [([0, 0], 2), ([0, 2], 1), ([2, 1], 0)]}
-    expected = [
-        sum(logits(model.parameters, context)[word] for context, word in contexts[text])
-        for text in ("a b", "a")
+    folder = str(tmp_path / "model")
+    backed_off, raw = Network(folder, backoff_lm=str(lm)), Network(folder, unnormalized=True)
+    found = []
+    for column in (Network(folder), backed_off, raw):
+        result = succeeded(run(*command, *column.options()))
+        found.append([row["CSLM0"] for row in features(result.stdout)])
+        assert ("was trained without self_normalization" in result.stderr) == (len(found) == 3)
+    assert len({tuple(row) for row in found}) == 3
+    # Of "a </s>" both are in both vocabularies, which share 0.7 of the n-gram model's mass (b has
+    # 0.2 and <unk> 0.1), and the network's is divided among them alone.
+    scores = [logits(model.parameters, context) for context in ([0, 0], [0, 2])]
+    shares = [
+        values[word] - np.log(np.exp(values[[0, 2]]).sum())
+        for values, word in zip(scores, (2, 0), strict=True)
     ]
-    assert [row["CSLM0"] for row in features(result.stdout)] == pytest.approx(expected, abs=1e-5)
+    assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
+    both = Network(folder, backoff_lm=str(lm), unnormalized=True)
+    problem = "backoff_lm cannot be used with unnormalized"
+    check_refusal(run(*command, *both.options()), problem, 2)
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
-    pairs = Network(str(tmp_path / "pairs"), unnormalized=True)
-    problem = "unnormalized requires a model of the kind cslm or joint"
+    pairs = Network(str(tmp_path / "pairs"), backoff_lm=str(lm))
+    problem = "backoff_lm requires a model of the kind cslm"
     check_refusal(run(*command, *pairs.options()), problem, 2)
 
 

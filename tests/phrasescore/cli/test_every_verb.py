@@ -11,8 +11,8 @@ from click.testing import Result
 
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
-from tests.phrasescore.cli.test_decode import INI, LM, TABLE
-from tests.phrasescore.workflows.tune.tune_folder import NBEST, REFERENCES, WEIGHTS
+from tests.phrasescore.cli.tune.tune_folder import NBEST, REFERENCES, WEIGHTS
+from tests.small_system import INI, LM, TABLE
 from tests.tiny_arpa import TINY_ARPA
 
 

@@ -1,12 +1,14 @@
-"""``phrasescore export``: what it says, and how it ends."""
+"""``phrasescore export``: what it says, and how it ends; and systems for Moses."""
 
 from pathlib import Path
 
 import pytest
 from click.testing import Result
 
+from moses_integration.moses_ini import load_weights
 from tests.command_line import run
 from tests.doubles import RandomCslm
+from tests.phrasescore.systems.system_folder import INI, SYSTEM, WEIGHTS, write_folder
 from tests.reference_nplm import ReferenceNplm
 
 
@@ -55,3 +57,63 @@ def test_a_fault_is_one_line_and_leaves_no_file(
     assert result.exit_code == code
     assert f"Error: {problem}" in result.stderr.splitlines()[-1]
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+# Systems
+
+
+def export_moses(*options: str) -> Result:
+    return run("export", "system", "--format", "moses", *options)
+
+
+def test_moses_gets_a_system_with_absolute_paths_its_limits_and_weights(tmp_path: Path) -> None:
+    folder = write_folder(tmp_path / "system")
+    ini = INI.replace("TM0= 1 0.25", "TM0= 1 0.125").replace("[weight]", "[stack]\n9\n[weight]")
+    (folder / "moses.ini").write_text(f'# phrasescore: truecase_source = "table"\n{ini}')
+    weights = WEIGHTS.replace("TM0= 1 0.25", "TM0= 1 0.125")
+    (folder / "weights").write_text(weights)
+    limits = 'limits = { stack = 30, search-algorithm = "cube", drop-unknown = true }'
+    (folder / "system.toml").write_text(SYSTEM.replace("limits = { stack = 30 }", limits))
+    result = export_moses("-o", "moses.ini")
+    assert result.exit_code == 0
+    lists = f"{folder}/rnnsearch, length_ratio"
+    assert result.stderr.splitlines()[:2] == [
+        "phrasescore: warning: Moses does not have the features in the search: CSLM0",
+        f"phrasescore: warning: Moses does not have the features of the lists: {lists}",
+    ]
+    expected = ini.replace("path=", f"path={folder}/").replace("[stack]\n9", "[stack]\n30")
+    assert (tmp_path / "moses.ini").read_text() == (
+        f'# phrasescore: truecase_source = "{folder}/table"\n{expected}'
+        "\n[search-algorithm]\n1\n\n[drop-unknown]\ntrue\n"
+    )
+    assert export_moses().stdout == (tmp_path / "moses.ini").read_text()
+
+
+def test_other_weights_can_be_written_into_a_moses_ini(tmp_path: Path) -> None:
+    write_folder(tmp_path / "system")
+    (tmp_path / "new").write_text("[search]\nTM0= 0.5 0.5\nLM0= 2\nRNN0= 0\n[lists]\nRNN0= 1\n")
+    words = ("export", "system/moses.ini", "--format", "moses", "--weights", "new", "-o", "out")
+    assert run(*words).exit_code == 0
+    own = load_weights("out").search
+    assert (own["TM0"], own["LM0"], own["Distortion0"]) == ((0.5, 0.5), (2,), (1,))
+
+
+@pytest.mark.parametrize(
+    ("weights", "options", "problem"),
+    [
+        ("", ["-o", "system/moses.ini"], "system/moses.ini: would overwrite another file"),
+        ("", ["-o", "system/table"], "system/table: would overwrite another file"),
+        ("NLM0= 1\n", [], "there is a weight for NLM0, a feature that "),
+        ("", ["--weights", "no"], "no: cannot open: No such file"),
+        ("", ["--moses-ini", "a"], "--moses-ini requires --format nplm"),
+    ],
+)
+def test_a_system_that_cannot_be_exported_is_an_error_in_one_line(
+    tmp_path: Path, weights: str, options: list[str], problem: str
+) -> None:
+    folder = write_folder(tmp_path / "system")
+    (folder / "weights").write_text(WEIGHTS.replace("[lists]", f"{weights}[lists]"))
+    result = export_moses(*options)
+    assert result.exit_code in (1, 2)
+    assert problem in result.stderr.splitlines()[-1]
+    assert result.stdout == ""

@@ -27,65 +27,60 @@ CASES = {
     "annotate": Case(
         "annotate table.gz --model rnn -o new.gz --moses-ini m.ini --moses-ini-out m.rnn.ini",
         "wrote new.gz, m.rnn.ini; next, find the weight of the new column:",
-        f"phrasescore tune --decoder embedded --config m.rnn.ini {_DEV} --moses-ini-out "
-        "m.rnn.tuned.ini -o weights",
+        f"phrasescore tune m.rnn.ini {_DEV} -o tuned",
     ),
     "annotate without a moses.ini": Case("annotate t --model rnn -o 'my new'", "wrote 'my new'"),
+    "annotate a system": Case(
+        "annotate system --model rnn -o .",
+        "wrote .; next, find the weight of the new column:",
+        f"phrasescore tune . {_DEV} -o tuned",
+    ),
     "a column": Case(
-        "train encoder-decoder /data/phrase-table.gz -o models/rnn",
-        "wrote models/rnn; next, add the network's score to the phrase table:",
-        "phrasescore annotate /data/phrase-table.gz --model models/rnn -o "
-        "phrase-table.rnn.gz --moses-ini MOSES_INI --moses-ini-out moses.rnn.ini",
+        "train encoder-decoder /data/phrase-table.gz -o 'the models/rnn'",
+        "wrote 'the models/rnn'; next, add the network's score to a system's phrase table:",
+        "phrasescore annotate SYSTEM --model 'the models/rnn' -o new-system",
         {"is_of_table": True, "is_bad": False},
     ),
     "a network of sentences": Case(
         "train rnnsearch train.en train.fr -o rnnsearch",
-        "wrote rnnsearch; next, add the network's score to n-best lists:",
-        "phrasescore rescore NBEST --source SOURCE --model rnnsearch -o NBEST.rescored",
+        "wrote rnnsearch; next, add a line to a system.toml (paths start in its folder), and find "
+        "the new weight:",
+        f'lists = [{{ model = "rnnsearch" }}]\nphrasescore tune SYSTEM {_DEV} -o tuned',
         {"is_of_table": False, "is_bad": False},
     ),
     "a network in the search": Case(
         "train cslm train.fr -o 'the cslm'",
-        "wrote 'the cslm'; next, use the network in the search, and find its weight:",
-        f"phrasescore tune --decoder embedded --config MOSES_INI {_DEV} --decoder-flags "
-        + shlex.quote("--feature cslm --model 'the cslm'")
-        + " --moses-ini-out moses.tuned.ini -o weights",
+        "wrote 'the cslm'; next, add a line to a system.toml (paths start in its folder), and find "
+        "the new weight:",
+        f'search = [{{ model = "the cslm" }}]\nphrasescore tune SYSTEM {_DEV} -o tuned',
         {"is_of_table": False, "is_bad": False},
     ),
     "rescore": Case(
         "rescore dev.nbest.gz --source dev.en --model rnnsearch -o dev.rescored.gz",
         "wrote dev.rescored.gz; next, find weights if the lists are of the development text, or "
         "use weights:",
-        "phrasescore tune dev.rescored.gz --references REFERENCES --moses-ini MOSES_INI -o "
-        "weights\n"
+        "phrasescore tune --lists dev.rescored.gz --references REFERENCES --weights START_WEIGHTS "
+        "-o weights\n"
         "phrasescore rerank dev.rescored.gz --weights weights -o translations",
     ),
     "tune on lists": Case(
-        "tune dev.nbest --references dev.fr --weights start -o found",
+        "tune --lists dev.nbest --references dev.fr --weights start -o found",
         "wrote found; next, translate by lists of the test text that have the same features:",
         "phrasescore rerank TEST_NBEST --weights found -o test.out",
-        {"names": ["LM0"], "rescore_options": ()},
     ),
-    "tune with a search": Case(
-        "tune --decoder embedded --config m.ini --source s --references r -o found "
-        "--decoder-flags '--stack 30'",
-        "wrote found; next, translate with these weights:",
-        "phrasescore decode TEST --config m.ini --weights found --stack 30 -o test.out",
-        {"rescore_options": ()},
+    "tune a system": Case(
+        "tune system --source s --references r --tokenized -o found",
+        "wrote found; next, translate with the tuned system:",
+        "phrasescore translate found TEXT --tokenized -o TRANSLATIONS",
     ),
-    "tune with Moses and lists": Case(
-        "tune --decoder 'moses -f m.ini' --source s --references r -o found --nbest-size 50",
-        "wrote found; next, translate with these weights:",
-        "moses -f mert-work/moses.ini -i TEST -n-best-list test.nbest 50 distinct\n"
-        "phrasescore rescore test.nbest --source TEST --model rnnsearch -o test.rescored\n"
-        "phrasescore rerank test.rescored --weights found -o test.reranked",
-        {"rescore_options": ["--model", "rnnsearch"]},
+    "experiment": Case(
+        "experiment x.toml -o 'my out'",
+        "wrote 'my out/report/index.html'; next, translate with +RNN, best on dev:",
+        "phrasescore translate 'my out' TEXT\nphrasescore serve 'my out'",
+        {"output": "my out/report/index.html", "folder": "my out", "choice": "+RNN, best on dev"},
     ),
-    "tune with an unknown decoder": Case(
-        "tune --decoder 'search {nbest}' --source s --references r --weights w -o found",
-        "wrote found",
-        "",
-        {"rescore_options": ()},
+    "an experiment without a tuned row": Case(
+        "experiment x.toml -o out", "wrote out", facts={"folder": None}
     ),
     "rerank": Case(
         "rerank test.rescored --weights w -o test.out",
@@ -93,15 +88,10 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "rerank of whole lists": Case("rerank lists --weights w --nbest new", "wrote new"),
-    "decode": Case(
-        "decode test.en --config m.ini --nbest n.gz --nbest-size 100 -o test.out",
-        "wrote test.out, n.gz; next, add a network's score to the lists:",
-        "phrasescore rescore n.gz --source test.en --model MODEL -o n.rescored.gz",
-    ),
     "build": Case(
         "build train.en train.fr -o model",
         "wrote model; next, choose networks for the system:",
-        "phrasescore init model/moses.ini --train train.en train.fr --dev DEV_SOURCE "
+        "phrasescore init model --train train.en train.fr --dev DEV_SOURCE "
         "DEV_REFERENCES --test TEST_SOURCE TEST_REFERENCES -o experiment.toml",
     ),
     "init": Case(
@@ -113,8 +103,12 @@ CASES = {
         "export joint -o joint.nplm --moses-ini m.ini --moses-ini-out m.joint.ini",
         "wrote joint.nplm, m.joint.ini; next, find the network's weight with a Moses that has "
         "NPLM:",
-        f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} --moses-ini-out "
-        "m.joint.tuned.ini -o weights",
+        f"phrasescore tune --decoder 'moses -f m.joint.ini' {_DEV} -o tuned",
+    ),
+    "export a system": Case(
+        "export system --format moses -o m.ini",
+        "wrote m.ini; next, translate with Moses in any folder:",
+        "moses -f m.ini < TEXT > TRANSLATIONS",
     ),
     "generate": Case(
         "generate model test.en -o test.out",
@@ -122,13 +116,6 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "score": Case("score a b --model m -o scores", "wrote scores"),
-    "a column with a blank in its name": Case(
-        "train encoder-decoder t.gz -o 'my model'",
-        "wrote 'my model'; next, add the network's score to the phrase table:",
-        "phrasescore annotate t.gz --model 'my model' -o t.my-model.gz --moses-ini MOSES_INI "
-        "--moses-ini-out moses.my-model.ini",
-        {"is_of_table": True, "is_bad": False},
-    ),
     "a network that learned too little": Case(
         "train rnnsearch a b -o m", "wrote m", facts={"is_of_table": False, "is_bad": True}
     ),
@@ -161,14 +148,16 @@ def test_nothing_is_added_to_data_on_stdout(caplog: pytest.LogCaptureFixture) ->
     assert caplog.messages == []
 
 
-def test_the_moses_ini_beside_a_table_is_named(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("name", "system"), [("moses.ini", "{}/moses.ini"), ("system.toml", "{}")])
+def test_the_system_beside_a_table_is_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str, system: str
 ) -> None:
     (tmp_path / "moses.ini").touch()
+    (tmp_path / name).touch()
     words = ["train", "encoder-decoder", str(tmp_path / "table"), "-o", "rnn"]
     with caplog.at_level(logging.INFO), _context(words):
         next_step.suggest(is_of_table=True, is_bad=False)
-    assert f"--moses-ini {tmp_path}/moses.ini " in caplog.messages[-1]
+    assert f"annotate {system.format(tmp_path)} --model rnn" in caplog.messages[-1]
 
 
 @pytest.mark.parametrize(

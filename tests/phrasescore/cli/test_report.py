@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from tests.command_line import succeeded
-from tests.phrasescore.workflows.report.report_folder import (
+from tests.phrasescore.report.report_folder import (
     SOURCE,
     Folder,
     facts,

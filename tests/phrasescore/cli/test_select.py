@@ -103,13 +103,6 @@ def test_one_model_for_both_sides_is_warned_of() -> None:
     assert "the general models" not in result.stderr
 
 
-def test_models_with_different_vocabularies_are_warned_of(texts: Path) -> None:
-    unigrams(texts / "all.en", {"sea": -2, "law": -0.5})
-    result = succeeded(run(f"en {MODELS} --lines 1"))
-    # 3 times "dog" among 8 words and 5 ends.
-    assert "23.1% of the words are known to only one of the two models" in result.stderr
-
-
 @pytest.mark.parametrize(
     ("arguments", "problem"),
     [

@@ -8,8 +8,8 @@ from phrasescore.systems.scoring import Scoring
 from phrasescore.workflows.rescore import rescore_file
 from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
-from tests.phrasescore.cli.test_decode import INI, LM
 from tests.phrasescore.language_models.test_selection import unigrams
+from tests.small_system import INI, LM
 
 SOURCE, TARGET = ["the", "house", "is"], ["la", "maison", "est"]
 FACTORS = "la|DET maison|NOUN"
@@ -118,7 +118,7 @@ def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
     table = "la ||| the ||| 0.5 1 ||| 0-0\nmaison ||| house ||| 0.5 1 ||| 0-0\n"
     for name, text in {"table": table, "lm.arpa": LM, "moses.ini": INI}.items():
         (folder / name).write_text(text)
-    command = "decode known --config moses.ini --feature joint --model joint -o out"
+    command = "translate system.toml known --tokenized -o out"
     lines = warnings(command)
     assert [line.partition(": ")[0] for line in lines] == ["the source", "the translations"]
 

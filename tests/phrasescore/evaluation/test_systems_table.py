@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from phrasescore.errors import DataError
@@ -149,10 +150,14 @@ def test_the_first_system_may_be_the_best_on_dev() -> None:
     assert found.headline() == "+base is best on dev, with 60.00 BLEU."
 
 
-def test_of_a_single_measured_row_nothing_is_best_and_the_first_is_to_be_used() -> None:
+def test_of_a_single_measured_row_nothing_is_best_and_a_tuned_row_is_to_be_used() -> None:
     found = table("dev", base={}, rnn={"dev": score(62)})
     assert (found.best, found.chosen.name, found.choice()) == ("", "+base", "+base")
     assert "best" not in found.to_text()
+    tuned = msgspec.structs.replace(found.rows[1], system="+rnn/seed1")
+    found = msgspec.structs.replace(found, rows=(found.rows[0], tuned))
+    assert (found.best, found.chosen, found.choice()) == ("", tuned, "+rnn")
+    assert found.command() == "phrasescore translate +rnn/seed1 TEXT -o TRANSLATIONS"
 
 
 BASE = {"news": score(50)}

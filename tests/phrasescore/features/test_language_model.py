@@ -1,4 +1,4 @@
-"""N-gram models as a feature: sums by hand, and files that are no models."""
+"""N-gram models as a feature: sums by hand, KenLM's binary files, and files that are no models."""
 
 import gzip
 import math
@@ -61,6 +61,24 @@ def test_a_score_that_is_no_number_is_refused(arpa: Path) -> None:
     arpa.write_text(TINY_ARPA.replace("-0.3\tla maison", "-1e39\tla maison"))  # -inf in float32
     with pytest.raises(ModelError, match=r"lm\.arpa: the log-probability of 'la maison' is -inf"):
         scores(arpa, "la maison")
+
+
+@pytest.mark.parametrize("kind", ["probing", "trie"])
+def test_a_binary_of_kenlm_has_the_values_of_its_arpa_file(
+    arpa: Path, repository: Path, kind: str
+) -> None:
+    texts = ["la maison", "", "maison la", "la rare", "rare", "la\u00a0maison"]
+    binary = repository / "tests/data" / f"tiny.{kind}.kenlm"
+    assert scores(binary, *texts) == pytest.approx(scores(arpa, *texts), abs=1e-6)
+
+
+def test_a_damaged_binary_is_one_line_with_the_reason(tmp_path: Path, repository: Path) -> None:
+    path = tmp_path / "lm"
+    path.write_bytes((repository / "tests/data" / "tiny.trie.kenlm").read_bytes()[:90])
+    with pytest.raises(DataError) as caught:
+        LanguageModelScore(str(path))
+    assert str(caught.value).startswith(f"{path}: KenLM cannot load this binary file: ")
+    assert "\n" not in str(caught.value)
 
 
 def test_a_model_of_a_higher_order_is_refused_with_the_reason(tmp_path: Path) -> None:

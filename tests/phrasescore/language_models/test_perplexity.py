@@ -74,6 +74,30 @@ def test_kenlm_s_perplexities_are_those_that_its_query_prints(shared_data: Path)
     assert found.excluding_unknown == pytest.approx(20.233733083810822, rel=1e-6)
 
 
+@pytest.mark.usefixtures("one_thread")
+def test_a_backed_off_network_counts_the_unknown_words_of_the_n_gram_model(
+    shared_data: Path,
+) -> None:
+    lm = str(shared_data / "lm.fr.arpa.gz")
+    text = shared_data / "test_2016_flickr.fr"
+    sentences = [line.words for line in read_monolingual_text(str(text))][:40]
+    model = RandomCslm(["un", "une", "homme", "femme", ".", "nonesuch"])
+    scorer = WordScorer(model.checkpoint, CPU, Precision("float32", CPU), backoff=lm)
+    of_ngrams = score_with_ngrams(load_ngrams(lm), sentences)
+    found = score_with_network(scorer, sentences)
+    assert found.unknown.tolist() == of_ngrams.unknown.tolist()
+    # Words outside the shortlist have the n-gram model's own probability.
+    outside = [
+        not (word in model.vocabulary or word == "</s>")
+        for words in sentences
+        for word in (*words, "</s>")
+    ]
+    assert any(outside)
+    assert found.log_probs[outside] == pytest.approx(of_ngrams.log_probs[outside], abs=1e-6)
+    # And so have the words of the shortlist together: their mass is divided anew.
+    assert not np.allclose(found.log_probs, of_ngrams.log_probs)
+
+
 def test_results_are_in_the_order_of_the_texts_and_each_model_s_sentences_are_counted(
     tmp_path: Path,
 ) -> None:

@@ -39,7 +39,7 @@ def odd_blocks() -> tuple[Block, ...]:
     differs = tuple(number % 2 == 0 for number in range(count))
     line = MarkedLine(text, 50.0, ODD, (0, 1, 2, 2, 4, 4, 0), (False,) * count, differs)
     marked = MarkedGroup(
-        text, (MarkedSentence(1, text, tuple((name, name) for name in ODD), (line,)),), text
+        text, (MarkedSentence(1, tuple((name, name) for name in ODD), (line,)),), text
     )
     shares = tuple(((0.25, 0.25, 0.5),) * units for units in range(count - 1, 0, -1))
     return (

@@ -1,8 +1,17 @@
 """Blocks of a section by their names, for tests of sections."""
 
+from typing import Any
+
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Intervals, Lines, Points, Section, Table
-from phrasescore.report.phrases import TablePair
+from phrasescore.report.inputs import ReportInputs, SectionPlan, TablePair
+
+
+def section_of(plan: SectionPlan, **inputs: Any) -> Section:
+    """Return the section that is made of some inputs."""
+    section = plan.make(ReportInputs(**inputs)).section
+    assert section is not None
+    return section
 
 
 def blocks_of(section: Section) -> dict[str, Table | Points | Lines | Intervals]:

@@ -11,6 +11,7 @@ from phrasescore.report.blocks import Points
 from phrasescore.report.maps import (
     Vectors,
     choose_perplexity,
+    draw_texts,
     map_section,
     neighbour_map,
     principal_components,
@@ -77,11 +78,6 @@ def test_two_clusters_stay_apart_in_a_map() -> None:
     assert np.linalg.norm(centres[0] - centres[1]) > 2 * spread
 
 
-def test_the_same_vectors_give_the_same_map() -> None:
-    vectors = clusters(30)
-    assert (neighbour_map(vectors) == neighbour_map(vectors)).all()
-
-
 @pytest.mark.parametrize(("points", "expected"), [(4, 1.0), (7, 2.0), (91, 30.0), (200, 30.0)])
 def test_a_map_has_the_perplexity_that_is_told(
     monkeypatch: pytest.MonkeyPatch, points: int, expected: float
@@ -112,11 +108,6 @@ def vectors(points: int, *, same: bool = False) -> Vectors:
     return Vectors("m: words", "words-1", made, names, names, "Words.")
 
 
-def test_the_fewest_points_that_have_a_map_are_drawn() -> None:
-    section, reasons = map_section("words", [vectors(4)])
-    assert (len(section.blocks), reasons) == (1, [])
-
-
 def test_words_are_mapped_by_neighbours_and_sentences_by_components() -> None:
     ((words,), _), ((sentences,), _) = (
         (section.blocks, reasons)
@@ -139,11 +130,19 @@ def test_words_are_mapped_by_neighbours_and_sentences_by_components() -> None:
     ],
 )
 def test_a_map_that_cannot_be_is_left_out_with_the_reason(given: Vectors, reason: str) -> None:
-    section, reasons = map_section("words", [given, vectors(8)])
+    section, reasons = map_section("words", [given, vectors(4)])
     assert reasons == [reason]
     assert len(section.blocks) == 1
     section, reasons = map_section("words", [given])
     assert (section.blocks, reasons) == ((), [reason])
+
+
+def test_texts_of_a_map_are_distinct_and_in_the_order_of_the_text() -> None:
+    found = [("a",), ("b", "c"), (), ("d",), ("e", "a")]
+    assert draw_texts([*found, *found], 10) == found[:2] + found[3:]
+    drawn = draw_texts(found, 2)
+    assert len(drawn) == 2
+    assert drawn == sorted(drawn, key=found.index)
 
 
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue", "est"], ["the", "house", "is", "blue"]
@@ -153,7 +152,7 @@ def test_the_vector_of_a_sentence_is_what_the_slow_encoder_ends_with() -> None:
     texts = [("la", "maison"), ("grande",), ("la", "maison", "est", "bleue")]
     ids = [[2, 3], [1], [2, 3, 5, 4]]
     grconv = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
-    found = text_vectors("sentences", "g", 1, grconv.checkpoint, texts)
+    found = text_vectors("sentences", "g", grconv.checkpoint, 1, texts)
     expected = [reference_grconv.encode(grconv.parameters, each)[0] for each in ids]
     assert found.vectors == pytest.approx(np.array(expected), abs=1e-5)
     assert found.labels == ("la maison", "grande", "la maison est bleue")
@@ -161,7 +160,7 @@ def test_the_vector_of_a_sentence_is_what_the_slow_encoder_ends_with() -> None:
 
 def test_the_vector_of_an_lstm_is_the_last_state_of_its_upper_layer() -> None:
     lstm = RandomNetwork("lstm", SOURCE_WORDS, TARGET_WORDS)
-    found = text_vectors("sentences", "l", 1, lstm.checkpoint, [("la", "maison")])
+    found = text_vectors("sentences", "l", lstm.checkpoint, 1, [("la", "maison")])
     parameters, state = Parameters(lstm.parameters), [(np.zeros(6), np.zeros(6))] * 2
     for word in (3, 2):  # from the last word to the first
         state = reference_lstm._step(

@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.evaluation.comparison import ComparedSystem, Comparison
+from phrasescore.evaluation.comparison import ComparedSystem
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.report.blocks import Block, Report, Section
-from phrasescore.report.differences import difference_section
+from phrasescore.report.differences import differences
 from phrasescore.report.page import render_page
 from tests.browser import SCREENS, NewPage, needs_chromium, width_of_content
 from tests.phrasescore.report.odd_report import odd_report
+from tests.phrasescore.report.report_blocks import section_of
 
 pytestmark = needs_chromium
 
@@ -46,9 +47,9 @@ def sentences(*texts: str) -> Sentences:
     return Sentences("text", list(texts), [tuple(text.split()) for text in texts])
 
 
-def differences(references: Sentences, base: Sentences, other: Sentences) -> Block:
+def marked(references: Sentences, base: Sentences, other: Sentences) -> Block:
     systems = [ComparedSystem("base", [base]), ComparedSystem("other", [other])]
-    return difference_section(Comparison(systems, [references])).blocks[0]
+    return section_of(differences, systems=systems, references=[references]).blocks[0]
 
 
 REFERENCES = sentences("a b c d e", *["f g"] * 4, "رجل يرتدي قبعة برتقالية")
@@ -68,7 +69,7 @@ def test_marks_are_told_apart_without_their_colours_and_can_be_read(
     new_page: NewPage, tmp_path: Path, scheme: str, screen: str
 ) -> None:
     page = new_page(screen, color_scheme=scheme)
-    page.goto(write(tmp_path, differences(REFERENCES, BASE, OTHER)))
+    page.goto(write(tmp_path, marked(REFERENCES, BASE, OTHER)))
     assert width_of_content(page) == SCREENS[screen]["viewport"]["width"]
     style = "(all, name) => all.map((each) => getComputedStyle(each)[name])"
     lines = {
@@ -99,7 +100,7 @@ def test_marks_are_told_apart_without_their_colours_and_can_be_read(
 
 def test_text_runs_from_the_right_where_its_letters_do(new_page: NewPage, tmp_path: Path) -> None:
     page = new_page()
-    page.goto(write(tmp_path, differences(REFERENCES, BASE, OTHER)))
+    page.goto(write(tmp_path, marked(REFERENCES, BASE, OTHER)))
     page.locator("summary", has_text="more").click()
     cell = page.locator("td", has_text="رجل").last
     assert cell.evaluate("each => getComputedStyle(each).direction") == "rtl"
@@ -108,7 +109,7 @@ def test_text_runs_from_the_right_where_its_letters_do(new_page: NewPage, tmp_pa
 
 def test_folded_sentences_are_printed(new_page: NewPage, tmp_path: Path) -> None:
     page = new_page()
-    page.goto(write(tmp_path, differences(REFERENCES, BASE, OTHER)))
+    page.goto(write(tmp_path, marked(REFERENCES, BASE, OTHER)))
     visible = page.locator("table.sentence:visible")
     assert visible.count() == 3
     page.emulate_media(media="print")

@@ -9,17 +9,16 @@ import pytest
 from phrasescore.generation.generator import Generated
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
-from phrasescore.report import phrases
+from phrasescore.report import inputs
 from phrasescore.report.blocks import Points
-from phrasescore.report.phrases import (
+from phrasescore.report.inputs import (
     Reservoir,
     SourcePhrase,
     TableChoice,
     TablePair,
     choose_from_table,
-    preference_section,
-    score_section,
 )
+from phrasescore.report.phrases import preference_section, score_section
 from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
 
 PAIRS = [
@@ -175,18 +174,13 @@ def test_no_more_than_the_limits_are_chosen_and_the_choice_is_repeated(
 ) -> None:
     table = [each for number in range(60) for each in lines(f"a{number} b c d", 1, 1, 1)]
     for name, size in (("POINTS", 7), ("MAP_POINTS", 5), ("SOURCES", 3)):
-        monkeypatch.setattr(phrases, name, size)
+        monkeypatch.setattr(inputs, name, size)
     choice = choose_from_table(table)
     sizes = [len(part) for part in (choice.pairs, choice.phrases, choice.frequent, choice.rare)]
     assert sizes == [7, 5, 3, 3]
     assert choose_from_table(table) == choice
-    monkeypatch.setattr(phrases, "POINTS", 9)  # more of one thing leaves the others as they were
+    monkeypatch.setattr(inputs, "POINTS", 9)  # more of one thing leaves the others as they were
     assert choose_from_table(table).phrases == choice.phrases
-
-
-def test_a_table_without_long_phrases_has_pairs_alone() -> None:
-    choice = choose_from_table(lines("a b", 5, 5, 5))
-    assert (len(choice.pairs), choice.phrases, choice.frequent, choice.rare) == (3, [], [], [])
 
 
 def test_every_item_of_a_stream_is_kept_as_often() -> None:

@@ -7,14 +7,10 @@ from phrasescore.report.blocks import Matrix, Pyramid
 from phrasescore.report.sentences import (
     SentencePair,
     alignment_section,
-    attention_weights,
     draw_sentences,
-    draw_texts,
-    note_unknown_words,
-    soft_parse,
     soft_parse_section,
 )
-from tests import reference_grconv, reference_rnnsearch
+from tests import reference_rnnsearch
 from tests.random_networks import RandomNetwork
 
 Words = tuple[str, ...]
@@ -38,32 +34,9 @@ def test_others_are_drawn_for_want_of_legible_ones_but_none_with_an_empty_side()
     assert draw_sentences([texts(0), texts(1)]) == []
 
 
-def test_texts_of_a_map_are_distinct_and_in_the_order_of_the_text() -> None:
-    found = texts(1, 2, 0, 3, 4)
-    assert draw_texts([*found, *found], 10) == texts(1, 2, 0, 3, 4)[:2] + found[3:]
-    drawn = draw_texts(found, 2)
-    assert len(drawn) == 2
-    assert drawn == sorted(drawn, key=found.index)
-
-
-def test_half_of_the_words_unknown_is_worth_a_note() -> None:
-    network = RandomNetwork("grconv", ["a", "b"], ["x"]).checkpoint
-    assert note_unknown_words("m", network, [("a", "b", "c", "d")]) == []
-    (note,) = note_unknown_words("m", network, [("a",), ("c", "d")])
-    assert note.startswith("m knows 1 of the 3 words that it reads: ")
-
-
 SOURCE_WORDS, TARGET_WORDS = ["la", "maison", "bleue", "est"], ["the", "house", "is", "blue"]
 # "grande" and "big" are unknown: id 1.
 PAIR = SentencePair(3, ("la", "grande", "maison"), ("the", "big", "&lt;house&gt;", "house"))
-
-
-def test_attention_is_that_of_the_slow_network_word_by_word() -> None:
-    network = RandomNetwork("rnnsearch", SOURCE_WORDS, TARGET_WORDS)
-    found = attention_weights(network.checkpoint, PAIR.source, PAIR.target)
-    expected = reference_rnnsearch.alignments(network.parameters, [2, 1, 3], [2, 1, 1, 3])
-    assert np.array(found) == pytest.approx(expected, abs=2e-5)
-    assert np.array(found).shape == (5, 4)
 
 
 def test_a_matrix_has_the_words_of_both_sides_and_says_which_are_unknown() -> None:
@@ -99,16 +72,6 @@ def test_the_rows_of_a_right_to_left_network_stand_in_the_order_of_the_text() ->
     turned = [*expected[:-1][::-1], expected[-1]]
     assert np.array(matrix.values) == pytest.approx(np.array(turned), abs=2e-5)
     assert matrix.caption.startswith("Predicted from the last word to the first. Words unknown")
-
-
-def test_soft_parses_are_those_of_the_slow_network() -> None:
-    network = RandomNetwork("grconv", SOURCE_WORDS, TARGET_WORDS)
-    words = ("la", "maison", "grande", "est", "bleue")
-    found = soft_parse(network.checkpoint, words)
-    _, expected = reference_grconv.encode(network.parameters, [2, 3, 1, 5, 4])
-    assert [len(level) for level in found] == [4, 3, 2, 1]
-    for level, wanted in zip(found, expected, strict=True):
-        assert np.array(level) == pytest.approx(np.array(wanted), abs=2e-5)
 
 
 def test_a_sentence_of_one_word_has_a_parse_without_levels() -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from phrasescore.models.checkpoint import Checkpoint, CurvePoint, FineTuning, TrainingRecord
 from phrasescore.report.blocks import Lines
-from phrasescore.report.training import training_section
-from tests.phrasescore.report.report_blocks import blocks_of, table_of
+from phrasescore.report.training import training
+from tests.phrasescore.report.report_blocks import blocks_of, section_of, table_of
 from tests.random_networks import RandomNetwork
 
 
@@ -24,7 +24,7 @@ def test_curves_are_perplexities_by_update() -> None:
     points = (CurvePoint(10, 0.5, math.log(8.0), None), CurvePoint(20, 1.0, 0.0, 5.5))
     # What has diverged is not drawn.
     model = trained(CurvePoint(5, 0.1, 800.0, 2e6), *points)
-    section = training_section([("m", model), ("untrained", trained())])
+    section = section_of(training, models=[("m", model), ("untrained", trained())])
     figure = blocks_of(section)["training-curves"]
     assert isinstance(figure, Lines)
     held_out, seen = figure.series
@@ -45,12 +45,12 @@ def test_the_loss_of_lists_is_not_drawn_as_a_perplexity() -> None:
     record = dataclasses.replace(
         model.record, fine_tuning=FineTuning("xbleu", "f00d", 9, 1, "LSTM0", 0.5, 2.0, 0.1)
     )
-    assert len(blocks_of(training_section([("m", model)]))) == 2
-    section = training_section([("m", dataclasses.replace(model, record=record))])
+    assert len(blocks_of(section_of(training, models=[("m", model)]))) == 2
+    section = section_of(training, models=[("m", dataclasses.replace(model, record=record))])
     assert list(blocks_of(section)) == ["training-models"]
 
 
 def test_no_points_are_said_to_be_left_out_where_all_are_drawn() -> None:
-    section = training_section([("m", trained(CurvePoint(10, 0.5, 1.0, 5.5)))])
+    section = section_of(training, models=[("m", trained(CurvePoint(10, 0.5, 1.0, 5.5)))])
     figure = blocks_of(section)["training-curves"]
     assert "left out" not in figure.caption

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features.columns import Column
 from phrasescore.features.language_model import LanguageModel
 from phrasescore.features.named import NamedFeature
 from phrasescore.progress import Progress
+from phrasescore.systems.system import read_system
+from tests.command_line import run
 from tests.log import warnings
+from tests.phrasescore.systems.system_folder import write_folder
 from tests.random_tables import make_model
 
 NUMBERS = NamedFeature("number_mismatch")
@@ -93,3 +96,70 @@ def test_a_column_without_a_network_does_not_import_torch(tmp_path: Path, tiny_t
     command = [sys.executable, "-c", code, str(tiny_table), str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
+
+
+def test_a_system_gets_a_table_with_columns_of_weight_0(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_folder(Path("old"))
+    make_model(Path("rnn"))
+    (tmp_path / "text").write_text("la maison\nmaison\n")
+    done = phrasescore.annotate("old", ["rnn", NUMBERS], "new")
+    assert (done.lines, warnings(caplog)) == (3, [])
+    system = read_system("new")
+    assert [path.name for path in sorted(Path("new").iterdir())] == [
+        *("moses.ini", "system.toml", "table", "weights"),
+    ]
+    assert [(each.name, each.argument) for each in system.columns] == [
+        ("TM0_2", f"{tmp_path}/rnn"),
+        ("TM0_3", "punctuation_mismatch"),
+    ]
+    assert system.weights.search["TM0"] == (1, 0.25, 0, 0)
+    assert system.weights.lists["TM0"] == (0.5, 0.5, 0, 0)
+    text = Path("new/moses.ini").read_text()
+    assert "PhraseDictionaryMemory name=TM0 num-features=4 path=table\n" in text
+    assert "path=../old/lm.arpa" in text
+    assert Path("new/system.toml").read_text().count(str(tmp_path)) == 0
+    translated = [run("translate", each, "text").stdout for each in ("old", "new")]
+    assert translated[0] == translated[1] != ""
+    # More columns follow, and the record has all of them.
+    phrasescore.annotate("new", [NUMBERS], "newer")
+    assert [each.name for each in read_system("newer").columns] == ["TM0_2", "TM0_3", "TM0_4"]
+    phrasescore.annotate("old/moses.ini", [NUMBERS], "plain", texts=["text"])
+    assert read_system("plain").weights.search["TM0"] == (1, 0.25, 0)
+
+
+@pytest.mark.parametrize(
+    ("output", "options", "problem"),
+    [
+        ("old", {}, "expected the folder of the new system, which is not that of the old one"),
+        ("-", {}, "expected the folder of the new system"),
+        ("new", {"moses_ini": "a", "moses_ini_out": "b"}, "--moses-ini is for a table"),
+        ("new", {"texts": ["none"]}, "none: cannot open"),
+    ],
+)
+def test_a_system_that_gets_no_columns_leaves_no_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, options: dict, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_folder(Path("old"))
+    with pytest.raises(PhrasescoreError, match=problem):
+        phrasescore.annotate("old", [NUMBERS], output, **options)
+    assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_values_that_moses_cannot_read_are_counted_in_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    table = tmp_path / "table"
+    marks = " ".join(["."] * 89)
+    table.write_text(f"a ||| b ||| 1\na ||| {marks} ||| 1\n" * 2)
+    phrasescore.annotate(table, [NUMBERS], tmp_path / "out")
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"{table}: 2 values above 88 (the first in line 2) are written as")
+    assert (tmp_path / "out").read_text().splitlines()[1].endswith("||| 1 1.651636e+38")
+    caplog.clear()
+    (tmp_path / "text").write_text("a\n")
+    phrasescore.annotate(table, [NUMBERS], tmp_path / "out", texts=[tmp_path / "text"])
+    assert "2 values above 88 (the first in line 2)" in warnings(caplog)[0]

@@ -2,6 +2,8 @@
 
 import importlib.metadata
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -14,17 +16,7 @@ from phrasescore.kernels import precision
 from phrasescore.workflows import show as module
 from phrasescore.workflows.show import Overview
 from tests.command_line import check_refusal, run, succeeded
-
-INI = """\
-[feature]
-UnknownWordPenalty
-PhraseDictionaryMemory name=TranslationModel0 num-features=2 path=phrase-table
-KENLM name=LM0 path=lm.arpa order=3
-[weight]
-UnknownWordPenalty0= 1
-TranslationModel0= 0.25 0.5
-LM0= 0.5
-"""
+from tests.phrasescore.systems.system_folder import SYSTEM, WEIGHTS, write_folder
 
 
 def _rows(text: str) -> dict[str, str]:
@@ -32,34 +24,53 @@ def _rows(text: str) -> dict[str, str]:
     return {name: value.strip() for name, _, value in lines}
 
 
-def test_the_folder_of_a_system_has_its_files_and_weights(tmp_path: Path) -> None:
-    (tmp_path / "moses.ini").write_text(INI)
-    (tmp_path / "phrase-table").write_bytes(b"x" * 1_250_000)
-    assert _rows(succeeded(run("show", tmp_path)).stdout) == {
-        "phrase-table": "1.2 MB",  # lm.arpa is not there
-        "TranslationModel0": "weights 0.25 0.5",
-        "LM0": "weights 0.5",
+def test_a_system_has_its_files_weights_and_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(write_folder(tmp_path))
+    more = 'columns = [{ model = "cslm", name = "TM0_1" }]\ntext = { lowercase = true }\n'
+    program = '{ command = "cat -" }, { feature = "length_ratio"'
+    system = SYSTEM.replace('{ feature = "length_ratio"', program) + more
+    Path("system.toml").write_text(system)
+    weights = WEIGHTS.replace("RNNsearch0", "Program0= 0.5\nRNNsearch0")
+    Path("weights").write_text(weights)
+    shown = json.loads(succeeded(run("show", ".", "--format", "json")).stdout)["facts"]
+    sizes = {name: re.sub(r"[\d.]+ kB", "N kB", text) for name, text in shown.items()}
+    assert sizes == {
+        "system": "./system.toml",
+        "decoder": "the search of this package",
+        "feature UnknownWordPenalty0": "",
+        "feature WordPenalty0": "weights -0.5; in the lists -0.25",
+        "table TM0": f"{tmp_path}/table (N kB); weights 1 0.25; in the lists 0.5 0.5",
+        "feature Distortion0": "weights 1; in the lists 1",
+        "language model LM0": f"{tmp_path}/lm.arpa (N kB); weights 0.5; in the lists 0.25",
+        "in the search CSLM0": f"{tmp_path}/cslm (cslm, N kB); weights 0.25; in the lists 0.5",
+        "in the lists RNNsearch0": f"{tmp_path}/rnnsearch (rnnsearch, N kB); weight 3",
+        "in the lists Program0": "cat -; weight 0.5",
+        "in the lists LengthRatio0": "length_ratio; weight -0.5",
+        "column TM0_1": f"{tmp_path}/cslm; name TM0_1",
+        "text": "lowercase",
+        "limits": "distortion-limit 2, stack 30",
+        "size of the lists": "9",
+        "programs that it runs": "cat -",
+        "ready": "yes",
     }
+    Path("table").rename("elsewhere")
+    shown = json.loads(succeeded(run("show", ".", "--format", "json")).stdout)["facts"]
+    assert shown["table TM0"].startswith(f"{tmp_path}/table (missing); weights 1 0.25")
+    assert shown["ready"].startswith(f"no: {tmp_path}/moses.ini:4: [feature] TM0: cannot open ")
 
 
-def test_an_experiment_has_its_table_and_systems(tmp_path: Path) -> None:
+def test_an_experiment_has_its_table(tmp_path: Path) -> None:
     done = {"begun": "x", "done": "x", "seconds": 60.0}
     steps = {"tune": done, "decode": {"begun": "y"}}
     journal = {"format": FORMAT, "steps": steps, "files": {}}
     (tmp_path / "steps.json").write_text(json.dumps(journal))
     rows = _rows(succeeded(run("show", tmp_path)).stdout)
-    assert rows == {"steps done": "1 of 2, in 1:00"}
+    assert rows["steps done"] == "1 of 2, in 1:00"
     (tmp_path / "table.txt").write_text("      dev\n+RNN  9.9\n")
-    system = tmp_path / "systems" / "+RNN" / "seed1" / "system.toml"
-    system.parent.mkdir(parents=True)
-    system.write_text('weights = "w"\nnbest_size = 100\n[[rescore]]\nmodel = "rnn"\n')
     text = succeeded(run("show", tmp_path)).stdout
     assert text.endswith("\n\n      dev\n+RNN  9.9\n")
-    assert _rows(text)["to translate"] == str(system)
-    found = json.loads(run("show", tmp_path, "--format", "json").stdout)
-    assert found["facts"]["to translate"] == str(system)
-    rows = _rows(succeeded(run("show", system)).stdout)
-    assert rows == {"weights": "w", "nbest_size": "100", "rescore": "model rnn"}
 
 
 @pytest.mark.parametrize("name", ["none.toml", "odd.toml"])
@@ -79,8 +90,8 @@ def facts() -> dict[str, str]:
 
 def test_this_machine_has_a_line_for_each_thing() -> None:
     shown = facts()
-    names = "versions/processor/fast --precision/threads/GPU/moses/ctranslate2/ray/matplotlib"
-    assert list(shown)[:9] == names.split("/")
+    names = "versions/processor/fast --precision/threads/GPU/moses/kenlm/ctranslate2/ray/matplotlib"
+    assert list(shown)[:10] == names.split("/")
     assert all(shown.values())
     assert shown["versions"].startswith(f"phrasescore {__version__}, Python 3.")
     assert json.loads(succeeded(run("show", "--format", "json")).stdout)["facts"] == shown
@@ -127,11 +138,15 @@ def test_what_is_missing_is_said_with_the_cure(
         raise importlib.metadata.PackageNotFoundError(name)
 
     monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setitem(sys.modules, "kenlm", None)
     monkeypatch.setattr(precision, "lacks_units", lambda name: name != "int8")
     monkeypatch.setenv("PATH", str(tmp_path))
     shown = facts()
     assert shown["fast --precision"] == "int8"
     assert shown["moses"].startswith("missing on the PATH;")
+    assert shown["kenlm"].startswith(
+        "kenlm is not installed, which reads KenLM's binary files: pip"
+    )
     assert shown["ray"] == "missing, for --engine ray: pip install 'phrasescore[cluster]'"
     (tmp_path / "moses").write_text("#!/bin/sh\n")
     (tmp_path / "moses").chmod(0o755)

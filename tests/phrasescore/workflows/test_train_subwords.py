@@ -14,15 +14,15 @@ import torch
 import phrasescore
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.models.attention import attention_weights
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.models.feed_forward import CslmNetwork
 from phrasescore.models.layers import PairNetwork
 from phrasescore.models.rnnsearch import RnnsearchNetwork
+from phrasescore.models.summary import model_report
 from phrasescore.progress import Progress
 from phrasescore.records import HypothesisList
-from phrasescore.report.model_summary import model_report
-from phrasescore.report.sentences import attention_weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating

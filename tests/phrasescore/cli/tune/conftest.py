@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.phrasescore.workflows.tune.loop_folder import Folder
+from tests.phrasescore.cli.tune.loop_folder import Folder
 
 
 @pytest.fixture
@@ -18,4 +18,4 @@ def _few_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     # MERT would start 240 times near the best weights of pools as small as those of tests.
     monkeypatch.setattr("tuning.mert.SMALL", 1)
     # Every test would get the warning about few sentences.
-    monkeypatch.setattr("phrasescore.workflows.tune.outcome.FEW_SENTENCES", 0)
+    monkeypatch.setattr("phrasescore.systems.tuning.FEW_SENTENCES", 0)

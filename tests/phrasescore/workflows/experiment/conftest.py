@@ -5,29 +5,30 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.workflows.experiment import run as running
+from phrasescore.workflows.experiment import process
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, INI, tuning_report
 from tests.phrasescore.workflows.experiment.steps_folder import Steps
 
 COMMANDS = """\
-import pathlib, sys, json
-verb, *words = sys.argv[1:]
-given = dict(zip(words, words[1:]))
+import json, pathlib, sys
+given = json.load(sys.stdin)
+verb, settings = given["function"], given["settings"]
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-output = pathlib.Path(given["-o"])
+output = pathlib.Path(settings["output"])
 if verb == "train":
     output.mkdir()
-    (output / "model").write_text(words[0])
+    (output / "config.toml").write_text(f'kind = "{{settings["kind"]}}"')
 elif verb == "annotate":
     output.write_text("table")
 elif verb == "tune":
-    output.write_text(pathlib.Path(given["--weights"]).read_text())
     print(json.dumps({{"news": "round 1: BLEU 12.34"}}))
-    pathlib.Path(given["--translations"]).write_text(pathlib.Path(given["--source"]).read_text())
-    pathlib.Path(given["--report"]).write_text({report!r})
-elif verb == "decode":
-    output.write_text(pathlib.Path(words[0]).read_text())
+    (output / "weights").write_text("LM0= 0.5\\n")
+    (output / "report.json").write_text({report!r})
+    translations = pathlib.Path(settings["translations"])
+    translations.write_text(pathlib.Path(settings["source"]).read_text())
+elif verb == "translate":
+    output.write_text(pathlib.Path(settings["source"]).read_text())
 """
 
 
@@ -44,7 +45,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, str(tmp_path / "command.py")))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, str(tmp_path / "command.py")))
     return Steps(tmp_path)
 
 
@@ -53,7 +54,7 @@ def doubles(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put a double in the place of every function; ``calls`` has the verbs that were run."""
     text = COMMANDS.format(calls=str(folder / "calls"), report=tuning_report())
     (folder / "commands.py").write_text(text)
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, str(folder / "commands.py")))
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, str(folder / "commands.py")))
     (folder / "x.toml").write_text(
         f"systems = ['Baseline', '+RNN']\n{CONFIG}[tuning]\nreplicas = 1\n"
     )

@@ -9,8 +9,9 @@ from click.testing import Result
 from moses_integration.weight_lines import write_weights
 from phrasescore.records import Weights
 from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.functions import Run
 from phrasescore.workflows.experiment.plan import Plan, build_plan
-from phrasescore.workflows.experiment.rows import Run
+from phrasescore.workflows.experiment.steps import Step
 from tests.command_line import run
 
 INI = """\
@@ -40,6 +41,10 @@ def plan_of(folder: Path, more: str = "", before: str = "") -> Plan:
 
 def names(plan: Plan) -> list[str]:
     return [step.name for step in plan.steps]
+
+
+def steps_of(plan: Plan) -> dict[str, Step]:
+    return {step.name: step for step in plan.steps}
 
 
 def experiment(*options: str) -> Result:

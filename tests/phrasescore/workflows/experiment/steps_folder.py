@@ -9,18 +9,21 @@ from pathlib import Path
 import pytest
 
 from phrasescore.io.folders import locked
-from phrasescore.workflows.experiment import run as running
+from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.run import run_steps
 from phrasescore.workflows.experiment.steps import Step, StepStates
 from tests.forked import Forked
 
-# The program: writes what it read, with the verb before it, and a line into "calls".
+# The program: writes what it read, with the step's name before it, and a line into "calls".
 COMMAND = """\
-import os, pathlib, sys, time
-name, source, target, *more = sys.argv[1:]
-folder = pathlib.Path(target).parent
+import json, os, pathlib, sys, time
+given = json.load(sys.stdin)
+name, settings = given["function"], given["settings"]
+source, target = (pathlib.Path(settings[key]) for key in ("source", "output"))
+folder = target.parent
+(folder / f"pid.{name}").write_text(str(os.getpid()))
 with open(folder / "calls", "a") as calls:
-    calls.write(" ".join([name, *more]) + "\\n")
+    calls.write(" ".join([name, *settings["more"], *["resumed"] * given["resume"]]) + "\\n")
 print("working on", name, file=sys.stderr)
 mood = folder / f"mood.{name}"
 if mood.exists():
@@ -28,16 +31,16 @@ if mood.exists():
         print("no such table", file=sys.stderr)
         sys.exit(7)
     if mood.read_text() == "stopped":
-        pathlib.Path(target).write_text("half")
+        target.write_text("half")
         sys.exit(130)
     if mood.read_text() == "whole":
         print('{"warning": "it is odd"}', flush=True)
-        pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+        target.write_text(f"{name}({source.read_text()})")
     (folder / f"part.{name}").write_text("part")
     tests = pathlib.Path("/proc", os.environ.get("TESTS", str(os.getppid())))
     while mood.exists() and tests.exists():  # it outlives the run, and not the tests
         time.sleep(0.01)
-pathlib.Path(target).write_text(f"{name}({pathlib.Path(source).read_text()})")
+target.write_text(f"{name}({source.read_text()})")
 """
 
 
@@ -68,7 +71,8 @@ class Steps:
         target = self.folder / f"{name}.out"
         return Step(
             name,
-            (name, str(self.folder / source), str(target), *more),
+            name,
+            {"source": self.folder / source, "output": target, "more": more},
             (self.folder / source,),
             (target,),
             (self.folder / f"part.{name}",),
@@ -94,6 +98,10 @@ class Steps:
         path = self.folder / f"mood.{name}"
         path.unlink(missing_ok=True) if mood is None else path.write_text(mood)
 
+    def pid(self, name: str) -> int:
+        """Return the process that ran a step."""
+        return int((self.folder / f"pid.{name}").read_text())
+
     def start(
         self, jobs: int = 1, begun: Sequence[str] = ("b",), more: Sequence[str] = ()
     ) -> Forked:
@@ -118,7 +126,7 @@ def run_all(folder: str, tests: str, jobs: str, *more: str) -> None:
     os.environ["TESTS"] = tests
     made = Steps(Path(folder))
     program = (sys.executable, str(made.folder / "command.py"))
-    pytest.MonkeyPatch().setattr(running, "PROGRAM", program)
+    pytest.MonkeyPatch().setattr(process, "PROGRAM", program)
     with locked(made.folder) as lock:
         steps = made.steps() + [made.step(name, "input2") for name in more]
         states, logs = StepStates(made.folder), made.folder / "logs"

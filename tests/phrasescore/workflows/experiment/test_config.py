@@ -4,14 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.moses_ini import load_weights
+from phrasescore.records import WeightPair
 from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.functions import start_weights
+from phrasescore.workflows.experiment.steps import Step
 from tests.command_line import check_refusal
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
     INI,
     experiment,
     plan_of,
+    steps_of,
     write_tuned,
 )
 
@@ -24,6 +27,7 @@ lists = ["table"]
 source = "dev.en"
 references = "dev.fr"
 """
+OTHER_BACKOFF = "[models.other]\nkind = 'cslm'\nbackoff_lm = 'lm.arpa'"
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 
 
@@ -45,6 +49,26 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             "[data]",
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_CSLM}\n[data]",
             "row 'x': expected models of kind cslm or joint with the same unnormalized",
+        ),
+        (
+            "[data]",
+            f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_BACKOFF}\n[data]",
+            "row 'x': expected models of kind cslm with the same backoff_lm",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'x', rescore = []}]\n[data]",
+            "the key rescore is now lists",
+        ),
+        (
+            "[data]",
+            "systems = [{name = 'models'}]\n[data]",
+            "models is the name of a folder of the",
+        ),
+        (
+            "[data]",
+            "[tuning]\nmetric = 'bleu=0'\n[data]",
+            "expected a weight above 0, such as bleu",
         ),
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
@@ -74,7 +98,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         (
             "[data]",
             (
-                f"systems = ['+LSTM', {{name = 'x', rescore = ['fine']}}]\n"
+                f"systems = ['+LSTM', {{name = 'x', lists = ['fine']}}]\n"
                 f"{FINE.format('xbleu', 'lstm', '+RNN')}\n[data]"
             ),
             ("[models.fine.xbleu] row: expected an earlier row with lstm, got '+RNN'"),
@@ -96,8 +120,8 @@ def test_what_is_wrong_in_the_file_is_named(
     [
         ("columns = ['cslm']", "", "row 'x': expected a encoder-decoder, but cslm is a cslm"),
         ("columns = ['unknown_words']", "", "add a network"),
-        ("rescore = ['lexikon']", "", "row 'x': unknown model or feature 'lexikon'; did you mean "),
-        ("rescore = ['lm']", "", "row 'x': lm requires a file: expected [data] lm"),
+        ("lists = ['lexikon']", "", "row 'x': unknown model or feature 'lexikon'; did you mean "),
+        ("lists = ['lm']", "", "row 'x': lm requires a file: expected [data] lm"),
         ("columns = ['lm']", "lm = 'lm.arpa'", "row 'x': lm can only be used on n-best lists"),
         (
             "columns = ['length_ratio']",
@@ -106,7 +130,7 @@ def test_what_is_wrong_in_the_file_is_named(
         ),
         ("search = ['number_mismatch']", "", "unknown model or feature 'number_mismatch'"),
         (
-            "rescore = ['joint']",
+            "lists = ['joint']",
             "",
             "row 'x': joint is a joint, which can only be used in the search",
         ),
@@ -141,9 +165,10 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ),
         ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
         (
-            "[models.cslm]\nbackoff_lm = 'lm.arpa'",
-            "[models.cslm] backoff_lm: is gone: tune the weight of unknown_words",
+            "[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
+            "[models.cslm] backoff_lm: ",
         ),
+        ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
         ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
     ],
 )
@@ -188,7 +213,10 @@ def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: P
             "[models.encoder-decoder]\nthreads = 0",
             "[models.encoder-decoder] threads: must be at least 1, got 0",
         ),
-        ("[engine.search]\nstack = 'abc'", "[engine.search] stack: expected a whole number, got"),
+        (
+            "[engine.search]\nstack = 'abc'",
+            "[engine.search] stack: expected a whole number from 0, got",
+        ),
     ],
 )
 @pytest.mark.parametrize("option", [[], ["--dry-run"]])
@@ -209,6 +237,11 @@ def test_a_name_of_references_stands_for_the_numbered_files(tmp_path: Path) -> N
     assert [path.name for path in found] == ["dev.ref0", "dev.ref1"]
 
 
+def start_of(step: Step) -> WeightPair:
+    settings = step.settings
+    return start_weights(settings["parts"].moses_ini, settings["layout"], settings["earlier"])
+
+
 def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Path) -> None:
     systems = ["Baseline", "+LSTM", "+RNN", "+CSLM+RNN", "+reverse"]
     plan = plan_of(
@@ -216,45 +249,42 @@ def test_a_row_starts_from_the_best_row_on_dev_whose_features_it_has(folder: Pat
         "[models.reverse]\nkind = 'encoder-decoder'\nreverse = true\n",
         f"systems = {systems}",
     )
-    starts = {run.system.name: [each.system.name for each in run.parts] for run in plan.runs}
+    starts = {run.row.name: [each.row.name for each in run.earlier] for run in plan.runs}
     assert starts == {
         "Baseline": [], "+LSTM": ["Baseline"], "+RNN": ["Baseline"],
         "+CSLM+RNN": ["Baseline", "+RNN"], "+reverse": ["Baseline", "+RNN"],
     }  # fmt: skip
-    assert all(each.seed == run.seed for run in plan.runs for each in run.parts)
+    assert all(each.seed == run.seed for run in plan.runs for each in run.earlier)
     baseline, _, rnn, cslm, _ = plan.runs[:5]
-    step = next(step for step in plan.steps if step.name == "tune +CSLM+RNN seed 1")
+    step = steps_of(plan)["tune +CSLM+RNN seed 1"]
     assert {rnn.weights, rnn.report, baseline.weights, baseline.report} <= set(step.inputs)
-    cslm.ini.parent.mkdir(parents=True)
+    cslm.parts.moses_ini.parent.mkdir(parents=True)
     text = INI.replace("num-features=2", "num-features=3").replace("0.5 0.25", "0.5 0.25 0")
-    cslm.ini.write_text(text)
-    cslm.folder.mkdir(parents=True)
+    cslm.parts.moses_ini.write_text(text)
     # Of equally good ones the one with more features.
     for scores, best in (((50.0, 49.9), 1.0), ((50.0, 50.0), 2.0), ((50.0, 50.1), 2.0)):
         write_tuned(baseline, {"LM0": (1.0,)}, scores[0])
         write_tuned(rnn, {"LM0": (2.0,), "TM0": (0.5, 0.5, 0.5)}, scores[1])
-        step.prepare()
-        assert load_weights(str(cslm.folder / "start")).lists["LM0"] == (best,)
+        assert start_of(step).lists["LM0"] == (best,)
 
 
 def test_weights_are_carried_to_the_columns_of_the_next_row(folder: Path) -> None:
     before = "systems = ['Baseline', '+reverse', {name = '+wide', "
     before += "columns = ['unknown_words', 'reverse', 'encoder-decoder'], search = ['cslm'], "
-    before += "rescore=['lstm']}]"
+    before += "lists=['lstm']}]"
     more = "[models.reverse]\nkind = 'encoder-decoder'\nreverse = true\n"
     plan = plan_of(folder, f"{more}[tuning]\nreplicas = 1", before)
     _, reverse, new = plan.runs
     write_tuned(plan.runs[0], {"LM0": (7.0,)}, 40.0)
     write_tuned(reverse, {"TM0": (1.0, 2.0, 3.0, 4.0), "LM0": (5.0,)})
-    new.ini.parent.mkdir(parents=True)
+    new.parts.moses_ini.parent.mkdir(parents=True)
     text = INI.replace("num-features=2", "num-features=5").replace("0.5 0.25", "0.5 0.25 0 0 0")
-    new.ini.write_text(text)
-    new.folder.mkdir(parents=True)
-    next(step for step in plan.steps if step.name == "tune +wide seed 1").prepare()
-    assert load_weights(str(new.folder / "start")).lists == {
+    new.parts.moses_ini.write_text(text)
+    search, lists = start_of(steps_of(plan)["tune +wide seed 1"])
+    assert lists == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,), "LSTM0": (0.0,),
     }  # fmt: skip
     # The decoder does not know the LSTM.
-    assert load_weights(str(new.folder / "start")).search == {
+    assert search == {
         "TM0": (1.0, 2.0, 0.0, 4.0, 3.0), "LM0": (5.0,), "CSLM0": (0.0,),
     }  # fmt: skip

@@ -1,6 +1,5 @@
 """``phrasescore experiment`` with the real commands, on a language of ten words."""
 
-import gzip
 import os
 import sys
 import tomllib
@@ -15,7 +14,7 @@ from tests.plugin_site import GOOD, REPOSITORY, install
 from tests.tiny_generator import TinyGenerator
 
 CONFIG = """\
-systems = ["Baseline", "+CSLM+RNN", { name = "+LSTM", search = ["cslm"], rescore = ["lstm"] }]
+systems = ["Baseline", "+CSLM+RNN", { name = "+LSTM", search = ["cslm"], lists = ["lstm"] }]
 [data]
 moses_ini = "moses.ini"
 train = ["train.s", "train.t"]
@@ -60,15 +59,13 @@ def test_the_whole_way_from_text_to_the_table(folder: Path) -> None:
         assert neural["scores"][text]["mean"] == pytest.approx(100)
     assert neural["scores"]["test"]["p_value"] == 1
     assert "p_value" not in neural["scores"]["dev"]
-    weights = load_weights(
-        str(folder / "out" / "systems" / "+CSLM+RNN" / "seed1" / "weights")
-    ).lists
+    weights = load_weights(folder / "out" / "+CSLM+RNN" / "weights").lists
     assert {name: len(values) for name, values in weights.items()} == {
         "WordPenalty0": 1, "TM0": 2, "Distortion0": 1, "LM0": 1, "CSLM0": 1,
     }  # fmt: skip
     for row in ("Baseline", "+CSLM+RNN", "+LSTM"):
-        own = folder / "out" / "systems" / row / "seed1"
-        succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
+        own = folder / "out" / row
+        succeeded(run("translate", own, "test.s", "--workers", "1", "-o", "again"))
         assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()
 
 
@@ -86,25 +83,25 @@ def test_programs_language_models_and_features_of_other_packages_rescore_lists(
         "import sys\nfor line in sys.stdin: print(-line.count('x'), flush=True)\n"
     )
     row = '{ name = "+all", columns = ["copied_words"], '
-    row += 'rescore = ["qe", "copied_words:shortest=2", "gpt"] }'
+    row += 'lists = ["qe", "copied_words:shortest=2", "gpt"] }'
     (folder / "x.toml").write_text(
         f'systems = ["Baseline", {row}]\n'
         + CONFIG.partition("\n")[2].replace("replicas = 1", "replicas = 1\nmethod = 'mira'")
         + f"[features.qe]\ncommand = '{sys.executable} qe.py'\n"
-        + "[features.gpt]\nctranslate2 = 'gpt'\ntext.prompt = '{source}='\n"
+        + "[features.gpt]\nctranslate2 = 'gpt'\nprompt = '{source}='\n"
     )
     succeeded(run("experiment", "x.toml", "-o", "out"))
     table = tomllib.loads((folder / "out" / "table.toml").read_text())
     assert table["row"][1]["scores"]["test"]["mean"] > 10
-    own = folder / "out" / "systems" / "+all" / "seed1"
+    own = folder / "out" / "+all"
     weights = load_weights(str(own / "weights")).lists
     assert {"Program0", "CopiedWords0", "CT20"} <= weights.keys()
     assert len(weights["TM0"]) == 2
-    with gzip.open(own / "test.rescored.gz", "rt") as stream:
-        for line in stream:
-            words, features = line.split(" ||| ")[1:3]
-            assert f"Program0= {-words.count('x')} ".replace("-0", "0") in features
-    succeeded(run("translate", own / "system.toml", "test.s", "--workers", "1", "-o", "again"))
+    lists = ("--nbest", "lists")
+    succeeded(run("translate", own, "test.s", "--workers", "1", "-o", "again", *lists))
+    for line in (folder / "lists").read_text().splitlines():
+        words, features = line.split(" ||| ")[1:3]
+        assert f"Program0= {-words.count('x')} ".replace("-0", "0") in features
     assert (folder / "again").read_bytes() == (own / "test.out").read_bytes()
     result = succeeded(run("experiment", "x.toml", "-o", "out"))
     assert "step 1" not in result.stderr

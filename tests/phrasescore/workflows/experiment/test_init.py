@@ -150,7 +150,7 @@ def test_without_a_time_every_network_has_its_usual_one() -> None:
 def test_steps_wait_for_their_inputs() -> None:
     # With two jobs: a and b from 0, c from 4 (after a), d from 5 (after b and a free place).
     steps = [
-        Step(name, (name,), tuple(map(Path, reads)), (Path(name),))
+        Step(name, name, {}, tuple(map(Path, reads)), (Path(name),))
         for name, reads in (("a", ""), ("b", ""), ("c", "a"), ("d", "b"))
     ]
     seconds = {"a": 4.0, "b": 5.0, "c": 10.0, "d": 3.0}
@@ -259,7 +259,7 @@ def test_paths_in_the_folder_move_with_it_and_others_are_absolute(
 def test_paths_in_a_moses_ini_may_start_in_the_working_folder(folder: Path) -> None:
     (folder / "model").mkdir()
     shutil.move(folder / "moses.ini", folder / "model" / "moses.ini")
-    succeeded(init(ini="model/moses.ini"))
+    succeeded(init(ini="model"))
     assert values()["data"]["paths_from"] == "."
     succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run"))
 

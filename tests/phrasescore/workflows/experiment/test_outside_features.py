@@ -1,7 +1,6 @@
 """Rows with programs, models of CTranslate2, and features of other packages."""
 
 import re
-import shlex
 import sys
 from pathlib import Path
 
@@ -9,8 +8,12 @@ import pytest
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.foreign import CTranslate2Model
-from phrasescore.workflows.experiment.commands import shown
-from tests.phrasescore.workflows.experiment.experiment_folder import plan_of
+from phrasescore.features.lexicon import Lexicon
+from phrasescore.features.named import NamedFeature
+from phrasescore.features.program import Command
+from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.table import describe
+from tests.phrasescore.workflows.experiment.experiment_folder import plan_of, steps_of
 from tests.plugin_site import GOOD, install
 
 FEATURES = """
@@ -26,17 +29,16 @@ target_language = "fr"
 def test_programs_and_models_of_ctranslate2_are_tuned_and_rescored_with(folder: Path) -> None:
     (folder / "qe.py").write_text("")
     (folder / "gpt").mkdir()
-    row = "systems = ['Baseline', {name = '+qe', rescore = ['qe', 'length_ratio', 'gpt']}]"
+    row = "systems = ['Baseline', {name = '+qe', lists = ['qe', 'length_ratio', 'gpt']}]"
     plan = plan_of(folder, f"{FEATURES.format(python=sys.executable)}[tuning]\nreplicas = 1", row)
-    steps = {step.name: step for step in plan.steps}
-    command = f"'{sys.executable} {folder}/qe.py --gpus 1'"
-    gpt = CTranslate2Model(f"{folder}/gpt", prompt="{source}\n", target_language="fr").to_toml()
-    words = shown(steps["tune +qe seed 1"].words)
-    assert f"--rescore-command {command} --rescore-feature length_ratio" in words
-    assert f"--rescore-column {shlex.quote(gpt)}" in words
-    words = shown(steps["rescore news +qe seed 1"].words)
-    assert f"--command {command} --feature length_ratio --column {shlex.quote(gpt)}" in words
-    for name in ("tune +qe seed 1", "rescore news +qe seed 1"):
+    steps = steps_of(plan)
+    lists = (
+        Command(f"{sys.executable} {folder}/qe.py --gpus 1"),
+        NamedFeature("length_ratio"),
+        CTranslate2Model(f"{folder}/gpt", prompt="{source}\n", target_language="fr"),
+    )
+    for name in ("tune +qe seed 1", "translate news +qe seed 1"):
+        assert steps[name].settings["parts"].lists == lists
         assert {folder / "qe.py", folder / "gpt"} <= set(steps[name].inputs)
     assert plan.runs[1].added == {
         "Program0_0": "qe",
@@ -50,27 +52,29 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
     install(GOOD, folder / "site")
     monkeypatch.syspath_prepend(str(folder / "site"))
     (folder / "list").write_text("")
-    rows = "columns = ['copied_words'], rescore = ['uneven_brackets:list=list,n=2']"
+    rows = "columns = ['copied_words'], lists = ['uneven_brackets:list=list,n=2']"
     row = f"systems = ['Baseline', {{name = '+own', {rows}}}]"
     plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = ['chrf', 'bleu=0.5']", row)
-    steps = {step.name: step for step in plan.steps}
-    words = shown(steps["tune +own seed 1"].words)
-    assert "--metric chrf --metric bleu=0.5" in words
-    assert f"--rescore-feature uneven_brackets:list={folder}/list,n=2" in words
+    steps = steps_of(plan)
+    settings = steps["tune +own seed 1"].settings
+    assert settings["settings"].metrics == {"chrf": 1.0, "bleu": 0.5}
+    feature = f"uneven_brackets:list={folder}/list,n=2"
+    assert settings["parts"].lists == (NamedFeature(feature),)
     assert folder / "list" in steps["tune +own seed 1"].inputs
-    assert "--feature copied_words" in shown(steps["annotate copied_words"].words)
-    assert "for chrf, bleu=0.5, seeds 1" in " ".join(plan.notes)
+    columns = steps["annotate copied_words"].settings["columns"]
+    assert columns == (NamedFeature("copied_words"),)
+    assert "for chrf, bleu=0.5, seeds 1" in " ".join(describe(read_experiment("x.toml")))
 
 
 @pytest.mark.parametrize(
     ("row", "more", "problem"),
     [
-        ("columns = ['qe']", "", "qe scores sentences: expected it in rescore"),
-        ("search = ['qe']", "", "qe scores sentences: expected it in rescore"),
-        ("rescore = ['qee']", "", "unknown model or feature 'qee'; did you mean 'qe'?"),
+        ("columns = ['qe']", "", "qe scores sentences: expected it in lists"),
+        ("search = ['qe']", "", "qe scores sentences: expected it in lists"),
+        ("lists = ['qee']", "", "unknown model or feature 'qee'; did you mean 'qe'?"),
         ("columns = ['uneven_brackets']", "", "feature uneven_brackets is only for rescore"),
         ("search = ['copied_words']", "", "unknown model or feature 'copied_words'"),
-        ("rescore = ['copied_words:x']", "", "expected NAME:KEY=VALUE"),
+        ("lists = ['copied_words:x']", "", "expected NAME:KEY=VALUE"),
         ("", "[features.lm]\ncommand = 'x'", "is another model's or feature's name"),
         ("", "[features.x]", "expected one of model, ctranslate2, command"),
         ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "found command and ctranslate2"),
@@ -111,9 +115,11 @@ def test_what_does_not_fit_is_refused_with_the_place(
 def test_any_kind_with_options_is_a_column_of_the_table_and_of_lists(folder: Path) -> None:
     (folder / "lex").write_text("la the 1\n")
     more = "[features.rare]\nlexicon = 'lex'\n[tuning]\nreplicas = 1"
-    row = "systems = ['Baseline', {name = '+lex', columns = ['rare'], rescore = ['rare']}]"
+    row = "systems = ['Baseline', {name = '+lex', columns = ['rare'], lists = ['rare']}]"
     plan = plan_of(folder, more, row)
-    steps = {step.name: step for step in plan.steps}
-    for name in ("annotate rare", "tune +lex seed 1", "rescore news +lex seed 1"):
+    steps = steps_of(plan)
+    lexicon = Lexicon(str(folder / "lex"))
+    assert steps["annotate rare"].settings["columns"] == (lexicon,)
+    for name in ("tune +lex seed 1", "translate news +lex seed 1"):
+        assert steps[name].settings["parts"].lists == (lexicon,)
         assert folder / "lex" in steps[name].inputs
-        assert f"lexicon {folder}/lex" in shown(steps[name].words)

@@ -1,31 +1,47 @@
-"""The steps of an experiment: which commands, in which order, of which files."""
+"""The steps of an experiment: which functions, in which order, with which settings."""
 
-import shlex
 import shutil
 from pathlib import Path
 
 import pytest
 
-from moses_integration.moses_ini import MosesIni, load_weights
+from moses_integration.moses_ini import MosesIni
+from phrasescore.errors import ArgumentError
+from phrasescore.features.language_model import LanguageModel
+from phrasescore.features.lexicon import Lexicon
 from phrasescore.features.model import Network
+from phrasescore.features.named import NamedFeature
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
-from phrasescore.workflows.experiment.commands import shown
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.forecast import Forecast
-from phrasescore.workflows.experiment.plan import build_plan
+from phrasescore.workflows.experiment.functions import start_weights
+from phrasescore.workflows.experiment.plan import Plan, build_plan
+from phrasescore.workflows.experiment.table import describe
 from tests.doubles import RandomModel
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,
     INI,
     names,
     plan_of,
+    steps_of,
     write_tuned,
 )
 
+ONE = "[tuning]\nreplicas = 1\n"
 
-def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
-    plan = plan_of(folder, "[tuning]\nreplicas = 1")
-    verbs = ("tune", "decode news")
+
+def aligned_plan(folder: Path, before: str, more: str) -> Plan:
+    (folder / "align").write_text("0-0\n0-0\n")
+    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
+    (folder / "x.toml").write_text(f"{before}\n{config}\n{more}")
+    return build_plan(read_experiment("x.toml"), folder / "out")
+
+
+def test_each_row_is_tuned_and_translates_with_what_it_has(folder: Path) -> None:
+    plan = plan_of(folder, f"threads = 3\nsearch.stack = 5\n{ONE}")
+    verbs = ("tune", "translate news")
     assert names(plan) == [
         *(f"{verb} Baseline seed 1" for verb in verbs),
         "train encoder-decoder",
@@ -33,72 +49,87 @@ def test_each_row_is_tuned_and_decoded_with_what_it_has(folder: Path) -> None:
         "annotate encoder-decoder",
         "annotate encoder-decoder+unknown_words",
         *(
-            f"{verb} {system} seed 1"
-            for system in ("+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
+            f"{verb} {row} seed 1"
+            for row in ("+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
             for verb in verbs
         ),
     ]
-    commands = {step.name: shown(step.words) for step in plan.steps}
-    assert "--feature cslm --model" not in commands["tune +RNN seed 1"]
-    for name in ("tune +CSLM+RNN seed 1", "decode news +CSLM+RNN seed 1"):
-        assert f"--config {folder}/out/tables/encoder-decoder/moses.ini" in commands[name]
-        assert f"--feature cslm --model {folder}/out/models/cslm --processes 2" in commands[name]
-    tune = commands["tune +CSLM+RNN seed 1"]
-    assert tune.startswith("phrasescore tune --decoder embedded --decoder-flags '--feature cslm")
-    output = f"{folder}/out/systems/+CSLM+RNN/seed1"
-    assert f"--translations {output}/dev.out -o {output}/weights" in tune
-    assert commands["annotate encoder-decoder+unknown_words"].startswith(
-        f"phrasescore annotate {folder}/table --model {folder}/out/models/encoder-decoder "
-        "--feature unknown_words -o"
-    )
-    assert f"phrasescore train cslm {folder}/train.fr -o" in commands["train cslm"]
+    steps, out = steps_of(plan), folder / "out"
+    cslm, rnn = (Network(str(out / "models" / kind)) for kind in ("cslm", "encoder-decoder"))
+    assert steps["tune +RNN seed 1"].settings["parts"].search == ()
+    for name in ("tune +CSLM+RNN+WP seed 1", "translate news +CSLM+RNN+WP seed 1"):
+        parts = steps[name].settings["parts"]
+        assert parts.moses_ini == out / "tables" / "encoder-decoder+unknown_words" / "moses.ini"
+        assert (parts.search, parts.lists, parts.limits) == ((cslm,), (), {"stack": 5})
+        assert parts.columns == (
+            Network(rnn.model, name="TM0_2"), NamedFeature("unknown_words", name="TM0_3")
+        )  # fmt: skip
+        assert steps[name].settings["compute"] == Compute(workers=2, threads=3)
+        assert {Path(cslm.model), parts.moses_ini, folder / "lm.arpa"} <= set(steps[name].inputs)
+    own = out / "+CSLM+RNN"
+    assert steps["tune +CSLM+RNN seed 1"].settings["output"] == own
+    assert steps["tune +CSLM+RNN seed 1"].outputs == (
+        own / "weights", own / "report.json", own / "dev.out"
+    )  # fmt: skip
+    assert steps["translate news +CSLM+RNN seed 1"].outputs == (own / "news.out",)
+    annotate = steps["annotate encoder-decoder+unknown_words"].settings
+    assert annotate["columns"] == (rnn, NamedFeature("unknown_words"))
+    assert annotate["compute"] == Compute(threads=3)
+    assert steps["train cslm"].settings["inputs"] == (folder / "train.fr",)
 
 
-def test_threads_are_those_of_every_network(folder: Path) -> None:
-    plan = plan_of(folder, "threads = 3\n[tuning]\nreplicas = 1")
-    for step in plan.steps:
-        words = ["phrasescore", *step.words]
-        flags = "--decoder-flags"
-        decoder = words[words.index(flags) + 1] if flags in words else ""
-        assert ("--threads 3" in shlex.join(words).replace(shlex.quote(decoder), "")) == (
-            words[1] in ("train", "annotate", "tune") or "--feature" in words
-        )
-        # In the command that tune is given, too.
-        assert ("--threads 3" in decoder) == ("--feature cslm" in decoder)
+def test_replicas_have_folders_of_their_own(folder: Path) -> None:
+    plan = plan_of(folder, "[tuning]\nreplicas = 2\nseed = 4", "systems = ['Baseline']")
+    assert [run.folder for run in plan.runs] == [
+        folder / "out" / "Baseline" / seed for seed in ("seed4", "seed5")
+    ]
+
+
+def test_names_of_rows_become_different_names_of_folders(folder: Path) -> None:
+    rows = ("a b", "a/b", "table.txt", "...", "moses.ini")
+    systems = [f"{{name = '{row}', lists = ['length_ratio']}}" for row in rows]
+    plan = plan_of(folder, ONE, f"systems = [{', '.join(systems)}]")
+    assert [run.folder.name for run in plan.runs] == [
+        "a_b", "a_b_", "table.txt_", "_", "moses.ini_"
+    ]  # fmt: skip
+
+
+def test_some_rows_need_the_rows_that_they_start_from(folder: Path) -> None:
+    plan = plan_of(folder, ONE, "systems = ['Baseline', '+RNN', '+LSTM', '+CSLM+RNN']")
+    verbs = ("tune", "translate news")
+    assert [step.name for step in plan.needed(["+LSTM"])] == [
+        "tune Baseline seed 1",
+        "train lstm",
+        *(f"{verb} +LSTM seed 1" for verb in verbs),
+    ]
+    assert [step.name for step in plan.needed(["+CSLM+RNN", "Baseline"])] == [
+        *(f"{verb} Baseline seed 1" for verb in verbs),
+        *("train encoder-decoder", "train cslm", "annotate encoder-decoder", "tune +RNN seed 1"),
+        *(f"{verb} +CSLM+RNN seed 1" for verb in verbs),
+    ]
+    with pytest.raises(ArgumentError, match=r"--rows: unknown row '\+LSTN'; did you mean '\+LSTM'"):
+        plan.needed(["+LSTN"])
 
 
 def test_with_moses_the_language_model_scores_lists(folder: Path) -> None:
     (folder / "moses").write_text("")
-    plan = plan_of(folder.joinpath(), 'decoder = "moses"\nmoses_bin = "."\n[tuning]\nreplicas = 1')
-    commands = {step.name: shown(step.words) for step in plan.steps}
-    assert f"--rescore-model {folder}/out/models/cslm" in commands["tune +CSLM+RNN seed 1"]
-    assert "--feature cslm" not in commands["tune +CSLM+RNN seed 1"]
-    moses = (
-        f"phrasescore tune --decoder '{folder}/moses -threads 2' --config {folder}/out/moses.ini"
-    )
-    assert moses in commands["tune Baseline seed 1"]
-    assert "rerank news +CSLM+RNN seed 1" in commands
-    assert (
-        "CSLM scores Moses' n-best lists, because Moses' search does not support it." in plan.notes
-    )
+    plan = plan_of(folder, f'decoder = "moses"\nmoses_bin = "."\n{ONE}')
+    for name in ("tune +CSLM+RNN seed 1", "translate news +CSLM+RNN seed 1"):
+        step = steps_of(plan)[name]
+        parts = step.settings["parts"]
+        cslm = Network(str(folder / "out" / "models" / "cslm"))
+        assert (parts.search, parts.lists, parts.moses_bin) == ((), (cslm,), folder)
+        assert folder / "moses" in step.inputs
+    assert [*describe(read_experiment("x.toml"))][-1].startswith("CSLM scores Moses' n-best lists")
 
 
 def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
-    (folder / "align").write_text("0-0\n0-0\n")
-    before = "systems = ['Baseline', '+joint', '+CSLM+joint+RNN']\n"
-    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
-    (folder / "x.toml").write_text(f"{before}{config}\n[tuning]\nreplicas = 1\n")
-    plan = build_plan(read_experiment("x.toml"), folder / "out")
-    steps = {step.name: step for step in plan.steps}
-    joint, cslm = (folder / "out" / "models" / name for name in ("joint", "cslm"))
-    train = (
-        f"train joint {folder}/train.en {folder}/train.fr -o {joint} --alignments {folder}/align"
-    )
-    assert shown(steps["train joint"].words) == f"phrasescore {train}"
-    assert folder / "align" in steps["train joint"].inputs
-    search = f"--feature cslm --model {cslm} --feature joint --model {joint}"
-    assert search in shown(steps["tune +CSLM+joint+RNN seed 1"].words)
-    assert search in shown(steps["decode news +CSLM+joint+RNN seed 1"].words)
+    before = "systems = ['Baseline', '+joint', '+CSLM+joint+RNN']"
+    plan = aligned_plan(folder, before, ONE)
+    train = steps_of(plan)["train joint"]
+    assert train.settings["inputs"] == (folder / "train.en", folder / "train.fr")
+    assert train.settings["alignments"] == folder / "align"
+    assert folder / "align" in train.inputs
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
 
 
@@ -106,7 +137,7 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
     (folder / "lists").write_text("")
     before = (
         "systems = ['Baseline', '+RNN', '+RNNsearch', {name = '+tuned', columns = ['column'], "
-        "rescore = ['sentence']}]"
+        "lists = ['sentence']}]"
     )
     more = "[tuning]\nreplicas = 2\n"
     for name, model, row in (
@@ -121,97 +152,89 @@ def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path
     late = ["train column", "train sentence", "annotate column"]
     assert [name for name in names(plan) if name in late] == late
     assert names(plan).index("train column") > names(plan).index("tune +RNNsearch seed 1")
-    steps = {step.name: step for step in plan.steps}
     out = folder / "out"
-    weights = out / "systems" / "+RNN" / "seed1" / "weights"
-    assert shown(steps["train column"].words) == (
-        f"phrasescore train encoder-decoder --objective xbleu --from {out}/models/encoder-decoder "
-        f"-o {out}/models/column --lists {folder}/lists --source {folder}/train.en "
-        f"--references {folder}/train.fr --weights {weights} --feature TM0_2 --minutes 3"
-    )
-    assert {out / "models" / "encoder-decoder", folder / "lists", weights} <= set(
-        steps["train column"].inputs
-    )
-    assert " --feature RNNsearch0 " in shown(steps["train sentence"].words)
-    assert f"--model {out}/models/column -o" in shown(steps["annotate column"].words)
+    weights = out / "+RNN" / "seed1" / "weights"
+    train = steps_of(plan)["train column"]
+    assert train.settings == {
+        "kind": "encoder-decoder",
+        "model": out / "models" / "encoder-decoder",
+        "lists": (folder / "lists",),
+        "source": folder / "train.en",
+        "references": (folder / "train.fr",),
+        "alignments": None,
+        "weights": weights,
+        "settings": ListTraining(feature="TM0_2", minutes=3),
+        "output": out / "models" / "column",
+        "compute": Compute(),
+    }
+    assert {out / "models" / "encoder-decoder", folder / "lists", weights} <= set(train.inputs)
+    assert steps_of(plan)["train sentence"].settings["settings"].feature == "RNNsearch0"
+    column = Network(str(out / "models" / "column"))
+    assert steps_of(plan)["annotate column"].settings["columns"] == (column,)
     assert list(plan.runs[3].added) == ["RNNsearch0_0", "TM0_2"]
 
 
 def test_a_joint_model_is_trained_on_with_alignments(folder: Path) -> None:
     (folder / "lists").write_text("")
-    (folder / "align").write_text("0-0\n0-0\n")
     before = "systems = ['+joint', {name = '+tuned', search = ['fine']}]"
     more = (
         "[models.fine]\nxbleu = {model = 'joint', row = '+joint', lists = ['lists'], "
         "source = 'train.en', references = 'train.fr', alignments = 'align'}\n"
     )
-    config = CONFIG.replace("[engine]", "alignments = 'align'\n[engine]")
-    (folder / "x.toml").write_text(f"{before}\n{config}{more}")
-    step = {step.name: step for step in build_plan(read_experiment("x.toml"), folder / "out").steps}
-    command = shown(step["train fine"].words)
-    assert f" --references {folder}/train.fr --alignments {folder}/align --weights " in command
-    assert " --feature Joint0" in command
-    assert folder / "align" in step["train fine"].inputs
+    step = steps_of(aligned_plan(folder, before, more))["train fine"]
+    assert step.settings["alignments"] == folder / "align"
+    assert step.settings["settings"].feature == "Joint0"
+    assert folder / "align" in step.inputs
 
 
 def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
     for name in ("lex.f2e", "five.arpa"):
         (folder / name).write_text("")
     before = "systems = ['Baseline', {name = '+lexicon', columns = ['lexicon', 'number_mismatch']}"
-    before += ", {name = '+lm', rescore = ['lm', 'lexicon', 'lstm', 'length_ratio']}]"
+    before += ", {name = '+lm', lists = ['lm', 'lexicon', 'lstm', 'length_ratio']}]"
     config = CONFIG.replace("[engine]", "lexicon = 'lex.f2e'\nlm = 'five.arpa'\n[engine]")
-    (folder / "x.toml").write_text(f"{before}\n{config}\n[tuning]\nreplicas = 1\n")
+    (folder / "x.toml").write_text(f"{before}\n{config}\n{ONE}")
     plan = build_plan(read_experiment("x.toml"), folder / "out")
-    steps = {step.name: step for step in plan.steps}
-    lexicon, lm = folder / "lex.f2e", folder / "five.arpa"
+    steps = steps_of(plan)
+    lexicon, lm = Lexicon(str(folder / "lex.f2e")), LanguageModel(str(folder / "five.arpa"))
     annotate = steps["annotate lexicon+number_mismatch"]
-    assert f"/table --lexicon {lexicon} --feature number_mismatch -o " in shown(annotate.words)
-    assert lexicon in annotate.inputs
-    tune, rescore = steps["tune +lm seed 1"], steps["rescore news +lm seed 1"]
+    assert annotate.settings["columns"] == (lexicon, NamedFeature("number_mismatch"))
+    assert folder / "lex.f2e" in annotate.inputs
     model = folder / "out" / "models" / "lstm"
-    assert (
-        f"--rescore-lm {lm} --rescore-lexicon {lexicon} --rescore-model {model} "
-        "--rescore-feature length_ratio --translations"
-    ) in shown(tune.words)
-    assert (f"--lm {lm} --lexicon {lexicon} --model {model} --feature length_ratio -o") in shown(
-        rescore.words
-    )
-    for step in (tune, rescore):
-        assert {lexicon, lm, model} <= set(step.inputs)
-    run = plan.runs[-1]
-    run.folder.mkdir(parents=True)
-    (start,) = run.parts
+    for name in ("tune +lm seed 1", "translate news +lm seed 1"):
+        parts = steps[name].settings["parts"]
+        assert parts.lists == (lm, lexicon, Network(str(model)), NamedFeature("length_ratio"))
+        assert {folder / "lex.f2e", folder / "five.arpa", model} <= set(steps[name].inputs)
+    (start,) = plan.runs[-1].earlier
     write_tuned(start, {"LM0": (5.0,)})
     (folder / "out" / "moses.ini").write_text(INI)
-    tune.prepare()
-    assert load_weights(str(run.folder / "start")).lists == {
+    tune = steps["tune +lm seed 1"].settings
+    search, lists = start_weights(tune["parts"].moses_ini, tune["layout"], tune["earlier"])
+    assert lists == {
         "TM0": (0.5, 0.25), "LM0": (5.0,),
         "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
     }  # fmt: skip
-    assert load_weights(str(run.folder / "start")).search == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
+    assert search == {"TM0": (0.5, 0.25), "LM0": (5.0,)}
 
 
 @pytest.mark.parametrize("decoder", ["embedded", "moses"])
-def test_options_of_language_models_reach_all_commands_that_score_with_them(
+def test_options_of_language_models_reach_all_steps_that_score_with_them(
     folder: Path, decoder: str
 ) -> None:
     (folder / "moses").write_text("")
-    engine = f'decoder = "{decoder}"\nmoses_bin = "."\n[tuning]\nreplicas = 1\n'
-    model = str(folder / "out" / "models" / "cslm")
-    for setting, option, column in (
-        ("unnormalized = true", "--unnormalized", Network(model, unnormalized=True)),
+    engine = f'decoder = "{decoder}"\nmoses_bin = "."\n{ONE}'
+    model, backoff = str(folder / "out" / "models" / "cslm"), f"{folder}/lm.arpa"
+    for setting, column in (
+        ("unnormalized = true", Network(model, unnormalized=True)),
+        ('backoff_lm = "lm.arpa"', Network(model, backoff_lm=backoff)),
     ):
         plan = plan_of(folder, f"{engine}[models.cslm]\n{setting}")
-        for step in plan.steps:
-            scores = f"{folder}/out/models/cslm" in shown(step.words) and "train" not in step.name
-            given = (option, shlex.quote(column.to_toml()))
-            has_option = any(each in shown(step.words) for each in given)
-            assert has_option == scores
-        # Of two rows: tuning, and decoding or rescoring the test set.
-        assert sum(any(each in shown(step.words) for each in given) for step in plan.steps) == 4
+        parts = [step.settings["parts"] for step in plan.steps if "parts" in step.settings]
+        # Of two rows: tuning, and translating the test set.
+        assert [(*each.search, *each.lists) for each in parts].count((column,)) == 4
 
 
-def test_options_of_training_are_those_of_the_command_line(folder: Path) -> None:
+def test_settings_of_training_are_those_of_the_file(folder: Path) -> None:
     more = """
 [models.reverse]
 kind = "encoder-decoder"
@@ -225,18 +248,18 @@ kind = "encoder-decoder"
 path = "old"
 """
     RandomModel(folder / "old", ["a"], ["b"])
-    before = 'systems = ["Baseline", "+reverse", {name = "+old", rescore = "old"}]'
+    before = 'systems = ["Baseline", "+reverse", {name = "+old", lists = "old"}]'
     plan = plan_of(folder, more, before)
     assert names(plan)[6:9] == [
         "train reverse",
         "train encoder-decoder",
         "annotate encoder-decoder+reverse",
     ]
-    assert shown(plan.steps[6].words).endswith(
-        "models/reverse --preset encoder-decoder-small --reverse --minutes 1.5 "
-        "--set training.batch_size=32 "
-        "--set model.hidden_size=16"
+    changes = ("training.batch_size=32", "model.hidden_size=16")
+    assert plan.steps[6].settings["settings"] == NewNetwork(
+        preset="encoder-decoder-small", reverse=True, minutes=1.5, changes=changes
     )
+    assert plan.steps[6].description == "encoder-decoder from table, 1.5 minutes"
     assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
 
 
@@ -253,11 +276,11 @@ kind = "rnnsearch"
 right_to_left = true
 """
     rows = "['rnnsearch', 'back', 'turned', 'second']"
-    before = f"systems = ['Baseline', {{name = '+four', rescore = {rows}}}]"
-    plan = plan_of(folder, f"[tuning]\nreplicas = 1\n{more}", before)
-    commands = {step.name: shown(step.words) for step in plan.steps}
-    assert commands["train turned"].endswith("models/turned --right-to-left")
-    assert "--right-to-left" not in commands["train back"] + commands["train second"]
+    before = f"systems = ['Baseline', {{name = '+four', lists = {rows}}}]"
+    plan = plan_of(folder, f"{ONE}{more}", before)
+    settings = {name: step.settings.get("settings") for name, step in steps_of(plan).items()}
+    assert settings["train turned"] == NewNetwork(right_to_left=True)
+    assert settings["train back"] == NewNetwork(reverse=True)
     # As rescore names them: tests/phrasescore/cli/test_rescore.py.
     assert list(plan.runs[1].added) == [
         "RNNsearch0_0", "ReverseRNNsearch0_0", "RightToLeftRNNsearch0_0", "RNNsearch1_0",
@@ -265,12 +288,15 @@ right_to_left = true
 
 
 def test_a_row_may_have_limits_of_its_own(folder: Path) -> None:
-    before = "systems = ['Baseline', {name = '+x', rescore = ['length_ratio'], iterations = 4, "
-    plan = plan_of(folder, "[tuning]\nreplicas = 1", before + "nbest_size = 30, patience = 2}]")
-    commands = {step.name: shown(step.words) for step in plan.steps}
-    assert "--nbest-size 100 --iterations 15 --patience 5" in commands["tune Baseline seed 1"]
-    assert "--nbest-size 30 --iterations 4 --patience 2" in commands["tune +x seed 1"]
-    assert "news.nbest.gz --nbest-size 30 --distinct" in commands["decode news +x seed 1"]
+    before = "systems = ['Baseline', {name = '+x', lists = ['length_ratio'], iterations = 4, "
+    plan = plan_of(
+        folder, f"{ONE}metric = 'word_accuracy'", before + "nbest_size = 30, patience = 2}]"
+    )
+    for row, limits in (("Baseline", (100, 15, 5)), ("+x", (30, 4, 2))):
+        settings = steps_of(plan)[f"tune {row} seed 1"].settings
+        tuning = settings["settings"]
+        assert (settings["parts"].nbest_size, tuning.iterations, tuning.patience) == limits
+        assert tuning.metrics == {"word_accuracy": 1.0}
 
 
 def test_files_are_named_as_the_user_named_them_from_the_new_folder(folder: Path) -> None:
@@ -305,22 +331,9 @@ def test_a_folder_whose_name_moses_ini_cannot_hold_is_named_relatively(folder: P
     assert b" path=../table #" in plan.written[other / "out" / "moses.ini"]
 
 
-def test_another_metric_is_an_option_of_tuning(folder: Path) -> None:
-    (tune,) = [
-        step
-        for step in plan_of(
-            folder, "[tuning]\nmetric = 'word_accuracy'\nreplicas = 1", "systems = ['Baseline']"
-        ).steps
-        if step.words[0] == "tune"
-    ]
-    assert tune.words[tune.words.index("--metric") + 1] == "word_accuracy"
-    usual = plan_of(folder)
-    assert not any("--metric" in step.words for step in usual.steps)
-
-
 def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
     before = "systems = ['Baseline', '+RNNsearch', '+CSLM']\n"
-    (folder / "x.toml").write_text(f"{before}{CONFIG}[tuning]\nreplicas = 1\n")
+    (folder / "x.toml").write_text(f"{before}{CONFIG}{ONE}")
     sizes = {folder / "dev.en": 200, folder / "test.en": 100}
     wanted = read_experiment("x.toml")
     forecast = Forecast(wanted, folder / "out", sizes, 10.0, 64_000, loading=3.0, sentence=0.5)
@@ -338,12 +351,10 @@ def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
             "train rnnsearch": 4 + 120,
             "train cslm": 4 + 60,
             "tune Baseline seed 1": 4 + 3 + 5 * 150 * (0.25 + 0.004),
-            "decode news Baseline seed 1": 4 + 3 + 100 * 0.25,
+            "translate news Baseline seed 1": 4 + 3 + 100 * 0.25,
             "tune +RNNsearch seed 1": 4 + 3 + 5 * 150 * (0.25 + 0.03 + 0.004),
-            "decode news +RNNsearch seed 1": 4 + 3 + 100 * 0.25,
-            "rescore news +RNNsearch seed 1": 4 + 100 * 0.03,
-            "rerank news +RNNsearch seed 1": 4,
+            "translate news +RNNsearch seed 1": 4 + 3 + 100 * (0.25 + 0.03),
             "tune +CSLM seed 1": 4 + 3 + 7 * 150 * (0.295 + 0.004) + 4 * 100 * 0.295,
-            "decode news +CSLM seed 1": 4 + 3 + 100 * 0.295,
+            "translate news +CSLM seed 1": 4 + 3 + 100 * 0.295,
         }
     )

@@ -2,19 +2,18 @@
 
 import json
 import re
-import shlex
 import tomllib
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.translation.system import read_system
 
 import phrasescore
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
+from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.table import measure
-from tests.command_line import run, succeeded
+from phrasescore.workflows.experiment.table import describe, measure
+from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,
     plan_of,
@@ -30,10 +29,10 @@ def calls(folder: Path) -> list[str]:
 
 def test_a_run_makes_the_table_and_the_next_one_has_nothing_to_do(doubles: Path) -> None:
     result = succeeded(experiment())
-    row = ["tune", "decode"]
+    row = ["tune", "translate"]
     assert calls(doubles) == [*row, "train", "annotate", *row]
     assert "step 3 of 6: train encoder-decoder\n" in result.stderr
-    assert "$ phrasescore" not in result.stderr  # only with --verbose
+    assert "$ " not in result.stderr  # only with --verbose
     assert re.search(
         r"phrasescore: step 3 of 6: train encoder-decoder took \d+:\d\d", result.stderr
     )
@@ -61,7 +60,7 @@ def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
     calls(doubles)
     (doubles / "test.en").write_text("c\nd\n")
     experiment()
-    assert calls(doubles) == ["decode"] * 2
+    assert calls(doubles) == ["translate"] * 2
     text = (doubles / "x.toml").read_text()
     (doubles / "x.toml").write_text(f"{text}[models.encoder-decoder]\nminutes = 2\n")
     # The double writes the same model whatever the minutes.
@@ -69,7 +68,23 @@ def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
     assert calls(doubles) == ["train"]
     (doubles / "x.toml").write_text(text.replace("replicas = 1", "replicas = 2"))
     experiment()
-    assert sorted(calls(doubles)) == sorted(["train", *["tune", "decode"] * 2])
+    assert sorted(calls(doubles)) == sorted(["train", *["tune", "translate"] * 4])
+
+
+def test_some_rows_are_made_and_the_others_stay_in_the_table(doubles: Path) -> None:
+    text = (doubles / "x.toml").read_text()
+    (doubles / "x.toml").write_text(text.replace("'+RNN']", "'+RNN', '+LSTM', '+RNNsearch']"))
+    succeeded(experiment("--rows", "+LSTM"))
+    assert calls(doubles) == ["tune", "train", "tune", "translate"]
+    lines = succeeded(experiment("--rows", "+RNN,Baseline", "--dry-run")).stdout.splitlines()
+    assert [line.split()[1] for line in lines] == ["done", *["to"] * 5]
+    result = succeeded(experiment("--rows", "+RNN,Baseline"))
+    assert "1 of 6 steps are done" in result.stderr
+    assert calls(doubles) == ["translate", "train", "annotate", "tune", "translate"]
+    cells = {line.split()[0]: line.split()[1:3] for line in result.stdout.splitlines()[1:5]}
+    assert "-" not in {*cells["Baseline"], *cells["+RNN"], *cells["+LSTM"]}
+    assert cells["+RNNsearch"] == ["-", "-"]
+    check_refusal(experiment("--rows", "+LSTN"), "--rows: unknown row '+LSTN'", 2)
 
 
 def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
@@ -79,8 +94,8 @@ def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
     experiment()
     lines = experiment("--dry-run").stdout.splitlines()
     assert [line.split()[:2] for line in lines] == [[str(n), "done"] for n in range(1, 7)]
-    command = lines[-1].partition(": ")[2]
-    assert shlex.split(command)[:3] == ["phrasescore", "decode", str(doubles / "test.en")]
+    assert lines[2].endswith("train encoder-decoder           encoder-decoder from table")
+    assert lines[-1].endswith("translate news +RNN seed 1      test.en to +RNN/news.out")
     (doubles / "dev.fr").write_text("c\nd\n")
     states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
     assert states == ["to", "to", "done", "done", "to", "to"]
@@ -125,11 +140,11 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     made = set()
     for each, lines in zip(plan.runs, (spoilt, words, spoilt, spoilt), strict=True):
         # TM0_2, the column of the network, moves nothing.
-        write_tuned(each, {"LM0": (1.0,)}, 60.0 if each.system.name == "Baseline" else 59.0)
+        write_tuned(each, {"LM0": (1.0,)}, 60.0 if each.row.name == "Baseline" else 59.0)
         for path in map(each.output, texts):
             path.write_text("".join(f"{line}\n" for line in lines))
             made |= {path, each.report}
-    table = measure(texts, plan.runs, made, plan.notes, plan.names)
+    table = measure(texts, plan.runs, made, [*describe(wanted)], plan.names)
     # multi-bleu.perl of the spoilt text, by hand: 300/320, 240/280, 180/240, 140/200 n-grams.
     bad = 100 * (300 / 320 * 240 / 280 * 180 / 240 * 140 / 200) ** 0.25
     # Each row had its choice of weights on dev: a p-value says nothing there.
@@ -161,10 +176,8 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     assert table.rows[1].rounds == ("2+", "2+")
     assert table.rows[1].remarks[1] == better
     assert table.texts[0].references == ("../dev.fr",)
-    assert table.rows[1].outputs["dev"] == tuple(
-        f"systems/+RNN/seed{seed}/dev.out" for seed in (1, 2)
-    )
-    assert (table.rows[1].system, table.best) == ("systems/+RNN/seed1", "+RNN")
+    assert table.rows[1].outputs["dev"] == tuple(f"+RNN/seed{seed}/dev.out" for seed in (1, 2))
+    assert (table.rows[1].system, table.best) == ("+RNN/seed1", "+RNN")
 
 
 def test_a_warning_of_tuning_in_one_replica_is_a_remark_and_no_second_note(folder: Path) -> None:
@@ -190,10 +203,10 @@ def test_the_page_of_a_run_has_its_results_and_texts(doubles: Path) -> None:
     assert report["command"].startswith("phrasescore")
     assert report["sections"][0]["blocks"][0]["caption"] == (
         "+RNN: columns encoder-decoder.\nTo use Baseline, in the experiment's folder: phrasescore "
-        "translate systems/Baseline/seed1 TEXT -o TRANSLATIONS"
+        "translate Baseline TEXT -o TRANSLATIONS"
     )
     inputs = dict(report["facts"])
-    assert inputs["translations"] == "+RNN: out/systems/+RNN/seed1/news.out"
+    assert inputs["translations"] == "+RNN: out/+RNN/news.out"
     assert inputs["references"] == "test.fr: 2 sentences"
 
 
@@ -201,7 +214,7 @@ def test_the_confidence_that_was_calibrated_is_in_the_system_and_on_the_page(
     doubles: Path,
 ) -> None:
     succeeded(experiment())
-    system = read_system(doubles / "out" / "systems" / "+RNN" / "seed1" / "system.toml")
+    system = read_system(doubles / "out" / "+RNN")
     assert system.confidence == ConfidenceCurve(0.5, 1e-6, -2.0)
     report = json.loads((doubles / "out" / "report" / "report.json").read_text("utf-8"))
     blocks = {each["name"]: each for section in report["sections"] for each in section["blocks"]}
@@ -235,11 +248,9 @@ def test_an_interrupted_run_says_that_the_same_command_continues(doubles: Path) 
 def test_the_table_the_page_and_the_next_step_have_one_verdict(doubles: Path) -> None:
     code = (doubles / "commands.py").read_text()
     # Of +RNN, whose weights come from another folder, both translations are right; on dev alone.
-    code += "text = pathlib.Path(given.get('--translations', 'none'))\n"
-    code += "if text.parent.parent.name == '+RNN': text.write_text('a\\nb\\n')\n"
-    code = code.replace(
-        'write_text(pathlib.Path(given["--source"]).read_text())', "write_text('x\\nb\\n')"
-    )
+    code += "if output.name == '+RNN': translations.write_text('a\\nb\\n')\n"
+    source = 'translations.write_text(pathlib.Path(settings["source"]).read_text())'
+    code = code.replace(source, "translations.write_text('x\\nb\\n')")
     (doubles / "commands.py").write_text(code)
     for name in ("dev", "test"):
         for end in ("en", "fr"):
@@ -264,7 +275,7 @@ def test_the_table_the_page_and_the_next_step_have_one_verdict(doubles: Path) ->
     assert written["row"][1]["scores"]["dev"] == {"mean": 100.0, "replicas": [100.0]}
     # What evaluate is asked for on dev is left out, and on the test set it is there.
     for name, has_test in (("dev", False), ("news", True)):
-        systems = [f"out/systems/{row}/seed1/{name}.out" for row in ("Baseline", "+RNN")]
+        systems = [f"out/{row}/{name}.out" for row in ("Baseline", "+RNN")]
         options = ("--references", "test.fr", "--paired", "approximate", "--metric", "chrf")
         found = succeeded(run("evaluate", *systems, *options))
         assert ("randomization" in found.stdout) == has_test

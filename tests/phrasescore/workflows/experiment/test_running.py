@@ -14,13 +14,12 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.workflows.experiment import run as running
-from phrasescore.workflows.experiment.commands import shown
-from phrasescore.workflows.experiment.run import RunningStep, stop, time_left
+from phrasescore.settings.training import NewNetwork
+from phrasescore.workflows.experiment import process
+from phrasescore.workflows.experiment.process import RunningStep, stop
+from phrasescore.workflows.experiment.run import time_left
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
-
-NOTHING = ("nothing",)
 
 
 def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
@@ -68,8 +67,8 @@ def test_a_step_that_cannot_go_on_can_be_begun_anew(steps: Steps) -> None:
 def test_a_step_that_ends_well_without_its_output_has_failed(
     steps: Steps, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running, "PROGRAM", ("true",))
-    step = Step("nothing", NOTHING, (), (steps.folder / "output",))
+    monkeypatch.setattr(process, "PROGRAM", ("true",))
+    step = Step("nothing", "nothing", {}, (), (steps.folder / "output",))
     with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*no output"):
         run(steps.folder, [step])
     assert not StepStates(steps.folder).is_done(step)
@@ -81,7 +80,7 @@ def test_what_an_interrupted_command_wrote_is_no_result(steps: Steps) -> None:
         steps.run()
     steps.mood("b", None)
     assert steps.run() == ["b", "other"]
-    assert steps.calls() == ["a", "b", "b --resume", "other"]
+    assert steps.calls() == ["a", "b", "b resumed", "other"]
 
 
 def test_a_killed_run_goes_on_where_it_was(steps: Steps) -> None:
@@ -101,29 +100,18 @@ with locked(Path({str(steps.folder)!r})):
         capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert "another run is using this folder" in refused.stderr
-    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    os.kill(steps.pid("b"), signal.SIGKILL)
     steps.mood("b", None)
     assert steps.done() == [True, False, False]
     assert steps.run() == ["b", "other"]
-    assert steps.calls() == ["a", "b", "b --resume", "other"]
+    assert steps.calls() == ["a", "b", "b resumed", "other"]
     assert (steps.folder / "part.b").exists()
-
-
-def _pid_of(argument: Path) -> int:
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-        except OSError:
-            continue
-        if any(str(argument).encode() in word for word in words):
-            return int(folder.name)
-    raise AssertionError("no such process")
 
 
 def test_a_killed_step_that_has_changed_begins_anew(steps: Steps) -> None:
     steps.mood("b", "wait")
     process = steps.start()
-    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    os.kill(steps.pid("b"), signal.SIGKILL)
     process.communicate()
     steps.mood("b", None)
     (steps.folder / "input").write_text("news")
@@ -142,7 +130,7 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps, 
         time.sleep(0.01)
     process.kill()
     process.communicate()
-    os.kill(_pid_of(steps.folder / "b.out"), signal.SIGKILL)
+    os.kill(steps.pid("b"), signal.SIGKILL)
     if not read:  # the run was killed before it read the warning, which is in the log
         state = (steps.folder / "steps.json").read_text()
         (steps.folder / "steps.json").write_text(state.replace("it is odd", "it is even"))
@@ -163,8 +151,8 @@ def test_a_signal_reaches_the_process_as_ctrl_c(
         "import time\ntry:\n open('ready', 'w').close()\n time.sleep(60)\n"
         "except KeyboardInterrupt: open('stopped', 'w').close()"
     )
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-c", code))
-    step = Step("sleep", NOTHING, (), ())
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, "-c", code))
+    step = Step("sleep", "sleep", {}, (), ())
 
     def interrupt_when_ready() -> None:
         # However long a busy machine takes to start it.
@@ -189,11 +177,11 @@ def test_what_was_started_in_the_background_is_stopped_at_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = "import sys; sys.stderr.write('ready'); sys.stderr.flush(); import time; time.sleep(60)"
-    monkeypatch.setattr(running, "PROGRAM", (sys.executable, "-c", code))
-    step = Step("sleep", NOTHING, (), ())
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, "-c", code))
+    step = Step("sleep", "sleep", {}, (), ())
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        at_work = RunningStep(step, step.words, StepState(), tmp_path / "log")
+        at_work = RunningStep(step, StepState(), tmp_path / "log")
         while b"ready" not in (tmp_path / "log").read_bytes().split(b"\n", 1)[1]:
             assert at_work.wait(0.05) is None
         stop([at_work])
@@ -216,20 +204,22 @@ def test_each_step_is_said_with_its_time_and_what_is_left(
     first, took = steps.said[:2]
     assert first == "step 1 of 3: a"
     assert re.fullmatch(r"step 1 of 3: a took \d+:\d\d", took)  # nothing is known of other verbs
-    # The command, as a user could type it, is for --verbose.
-    assert f"$ {shown(steps.steps()[0].words)}" in caplog.messages
+    # The settings are for --verbose, and at the beginning of the log.
+    source, output = steps.folder / "input", steps.folder / "a.out"
+    line = f'$ a {{"source": "{source}", "output": "{output}", "more": []}}'
+    assert line in caplog.messages
+    assert (steps.folder / "logs" / "a.log").read_text() == f"{line}\nworking on a\n"
 
 
 def test_the_time_that_is_left_is_that_of_limits_and_of_finished_steps(steps: Steps) -> None:
     steps.run()
     states = StepStates(steps.folder)
     done = steps.steps()[0]
-    verb = done.words[0]
     states.state(done).seconds = 90.0
     new = [
-        replace(done, name="same", words=(verb, "other")),
-        replace(done, name="train", words=("train", "--minutes", "2")),
-        replace(done, name="unknown", words=("rare",)),
+        replace(done, name="same", settings={}),
+        replace(done, name="train", function="train", settings={"settings": NewNetwork(minutes=2)}),
+        replace(done, name="unknown", function="rare", settings={}),
     ]
     everything = [done, *new]
     assert time_left(everything, states, new[:1], 1) == "; about 1:30 left"
@@ -261,13 +251,12 @@ def test_when_one_fails_the_others_are_stopped_and_go_on_the_next_time(steps: St
     steps.mood("other", "fail")
     with pytest.raises(PhrasescoreError, match=r"^other ended with exit code 7 .*no such table$"):
         run(steps.folder, steps.steps(), steps.said.append, jobs=2)
-    with pytest.raises(AssertionError, match="no such process"):
-        _pid_of(steps.folder / "a.out")
+    assert not Path("/proc", str(steps.pid("a"))).exists()
     steps.mood("a", None)
     steps.mood("other", None)
     assert steps.done() == [False, False, False]
     assert sorted(steps.run()) == ["a", "b", "other"]
-    assert "a --resume" in steps.calls()
+    assert "a resumed" in steps.calls()
     assert (steps.folder / "b.out").read_text() == "b(a(text))"
 
 
@@ -279,8 +268,7 @@ def test_ctrl_c_stops_all_of_them(steps: Steps) -> None:
     process.communicate()
     assert process.returncode != 0
     for name in ("a", "other"):
-        with pytest.raises(AssertionError, match="no such process"):
-            _pid_of(steps.folder / f"{name}.out")
+        assert not Path("/proc", str(steps.pid(name))).exists()
         steps.mood(name, None)
     assert steps.run() == ["a", "b", "other"]
-    assert steps.calls()[2:] == ["a --resume", "b", "other --resume"]
+    assert steps.calls()[2:] == ["a resumed", "b", "other resumed"]

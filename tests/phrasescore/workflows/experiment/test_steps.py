@@ -6,7 +6,7 @@ import os
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.workflows.experiment import run as running
+from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.steps import Step
 from tests.phrasescore.workflows.experiment.steps_folder import Steps, run
 
@@ -96,11 +96,11 @@ def test_an_output_that_is_not_as_it_was_left_is_made_again(steps: Steps, damage
 
 
 def test_the_content_of_a_folder_counts(steps: Steps, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(running, "PROGRAM", ("true",))
+    monkeypatch.setattr(process, "PROGRAM", ("true",))
     model = steps.folder / "model"
     model.mkdir()
     (model / "weights").write_text("1")
-    step = Step("show", ("show",), (model,), ())
+    step = Step("show", "show", {}, (model,), ())
     assert run(steps.folder, [step]) == ["show"]
     assert run(steps.folder, [step]) == []
     (model / "weights").rename(model / "renamed")
@@ -111,6 +111,3 @@ def test_a_state_that_is_none_is_an_error_that_names_it(steps: Steps) -> None:
     (steps.folder / "steps.json").write_text(json.dumps({"format": 99, "steps": {}}))
     with pytest.raises(PhrasescoreError, match=r"steps\.json: expected the state .*2, got 99"):
         steps.run()
-
-
-# Several at a time: "other" reads nothing of "a" and "b", and "b" what "a" writes.

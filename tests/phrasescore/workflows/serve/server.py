@@ -16,8 +16,8 @@ from typing import Any
 from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.serve.application import TranslationServer
 from tests.forked import Forked, run_command
-from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.random_networks import RandomNetwork
+from tests.small_system import INI, LM, TABLE
 
 PLAIN = 'moses_ini = "moses.ini"\n'
 # The weights of INI, so that a score without the network's is the search's.

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from phrasescore.workflows.translation.pipeline import SystemTask
+from phrasescore.workflows.translation.translate import SystemTranslation
 
 from moses_integration.source_text import MAX_WORDS
 from phrasescore.errors import ArgumentError, DataError, ModelError
@@ -18,8 +20,6 @@ from phrasescore.settings.compute import Serving
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls
-from phrasescore.workflows.translation.pipeline import SystemTask
-from phrasescore.workflows.translation.translate import SystemTranslation
 from tests.phrasescore.workflows.serve.server import ask_application
 
 

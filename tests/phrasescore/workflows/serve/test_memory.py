@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.translation.translate import SystemTranslation, load_system
 
-from moses_integration.decoder import sentence_tables
+from moses_integration.decoder import phrase_options
 from moses_integration.decoder.options import TargetNumbers
 from phrasescore.settings.compute import Compute
-from phrasescore.workflows.translation.translate import SystemTranslation, load_system
 from tests.doubles import RandomCslm
 from tests.phrasescore.workflows.serve.server import PLAIN, write_system
 
@@ -39,6 +39,6 @@ def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     expected = translate()
     assert max(lengths) > 20
-    monkeypatch.setattr(sentence_tables, "_MOST_WORDS", 4)
+    monkeypatch.setattr(phrase_options, "_MOST_WORDS", 4)
     assert translate() == expected
     assert max(lengths) <= 6 + 4

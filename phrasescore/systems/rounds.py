@@ -1,0 +1,253 @@
+"""Tune a system in rounds: translate, pool the lists, and optimise, until nothing improves."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from moses_integration.list_features import WeightedSum
+from moses_integration.moses_ini import WeightsSource, weights_path
+from moses_integration.weight_lines import check_weights, is_sparse
+from phrasescore.errors import ArgumentError, some_names
+from phrasescore.evaluation.tune_report import FeatureRow, RoundRow, TuneReport
+from phrasescore.io.folders import locked
+from phrasescore.io.output import open_output
+from phrasescore.progress import format_count
+from phrasescore.records import WeightPair, Weights
+from phrasescore.settings import old_names
+from phrasescore.settings.tuning import RoundTuning
+from phrasescore.systems.round_files import Rounds, read_decisions, write_rounds
+from phrasescore.systems.system import System, read_weights
+from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows, with_contributions
+from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult, Round, TuningLoop
+from tuning.pool import Pool, weights_vector
+
+_logger = logging.getLogger(__name__)
+
+_NEWS = {"news": True}  # is shown on an experiment's console, too
+_NOTABLE_GAIN = 0.005  # warn if decoding does not confirm a gain of this on the lists (0 to 1)
+
+
+def start_weights(system: System, start: WeightsSource | None) -> WeightPair:
+    """Return the weights for the first round.
+
+    Weights that ``start`` lacks are the system's. A network in the search without a weight gets 0.
+
+    :param start: weights, a file of weights, a moses.ini or a system; None for the system's own.
+    """
+    given = WeightPair({}, {}) if start is None else read_weights(start)
+    where = weights_path(start) or str(system.weights_path or system.path)
+    new = dict.fromkeys(system.search_names, (0.0,))
+    search, lists = (
+        {**new, **own, **weights} for own, weights in zip(system.weights, given, strict=True)
+    )
+    if not any((*system.weights, *given)):
+        raise ArgumentError("the start weights are missing: give --weights, or a moses.ini")
+    if system.moses_ini is not None:
+        known = {feature.name for feature in system.read_ini().features} | new.keys()
+        if foreign := [name for name in search if name.partition("_")[0] not in known]:
+            search = {name: own for name, own in search.items() if name not in foreign}
+    for weights in (search, lists):
+        check_weights(weights, where)
+    return WeightPair(search, lists)
+
+
+@dataclass
+class TuningRun:
+    """A run of the tuning loop in its folder; `result` has all rounds so far."""
+
+    rounds: Rounds
+    settings: RoundTuning
+    optimiser: Optimiser
+    start: WeightPair
+    # All properties that a run must have in common with the run that it resumes.
+    about: Mapping[str, Any]
+    _loop: TuningLoop | None = field(default=None, init=False)
+
+    @property
+    def result(self) -> LoopResult:
+        return LoopResult() if self._loop is None else self._loop.result
+
+    @property
+    def added(self) -> Sequence[str]:
+        """The names of the features that only the lists have."""
+        return self.rounds.translator.list_names
+
+    def run(self, *, resume: bool) -> None:
+        """Translate and optimise until a limit is reached or translations stop improving."""
+        rounds, about = self.rounds, self.about
+        with locked(rounds.work) as lock:
+            earlier = read_decisions(rounds.work, about, resume=resume)
+            if earlier is None:
+                # The journal marks the folder as a run's.
+                write_rounds(rounds.work, about, LoopResult(next_weights=self.start.search))
+            start, decided = earlier or (self.start.search, [])
+            with rounds.translator.open(rounds.sentences, closed=(lock,)):
+                loop = self._loop = self._make_loop(start)
+                new = self._new_features(start) if earlier is None else []
+                if new:
+                    loop.choose_start(new, rounds.reader.num_segments)
+                    # Written before the first round, so that its lists are not lost.
+                    write_rounds(rounds.work, about, loop.result)
+                loop.run(decided, self._keep_round)
+        best, count = self.result.best, format_count(len(self.result.rounds), "rounds")
+        assert best is not None
+        text = "stopped after %s: %s; the best is round %d"
+        _logger.info(text, count, self.result.reason, best.number)
+        if self.settings.iterations == 1 and not self.added:
+            _logger.warning(
+                "the result is the start weights: new weights are only tried in the next round; "
+                "use --iterations 2 or more"
+            )
+
+    def _make_loop(self, search: Weights) -> TuningLoop:
+        optimiser, settings, added = self.optimiser, self.settings, self.added
+        optimiser.others = added
+        lists = old_names.weights_for(added, self.start.lists, "the start weights")
+        return TuningLoop(
+            self.rounds,
+            self.rounds.reader.metric,
+            WeightPair({name: search[name] for name in search if name not in added}, lists),
+            optimiser,
+            settings.seed,
+            settings.iterations,
+            settings.patience,
+            list_features=frozenset(added),
+            report=partial(_logger.info, extra=_NEWS),
+            is_stopped=lambda: optimiser.stopped,
+        )
+
+    def _new_features(self, start: Weights) -> list[str]:
+        """Return the names of the search's features whose weights are all 0."""
+        fixed = {*self.settings.fixed}
+        fixed |= {name.rpartition("_")[0] for name in fixed} | {*self.added}
+        return [
+            name
+            for name, values in start.items()
+            if not any(values) and not is_sparse(name) and name not in fixed
+        ]
+
+    def _keep_round(self, result: LoopResult) -> None:
+        """Write the state after a round, and raise the signal if the user stopped the run."""
+        work = self.rounds.work
+        if self.optimiser.stopped:
+            # A resumed run reads this round again, and optimises to the end.
+            *earlier, last = result.rounds
+            write_rounds(work, self.about, LoopResult(tuple(earlier), last.weights.search))
+            self.optimiser.raise_stop()
+        write_rounds(work, self.about, result)
+        text = describe_round(result, self.rounds.reader.metric.name, self.added)
+        last = result.rounds[-1]
+        _logger.info("%s", text, extra={**_NEWS, "bold": result.best is last})
+        if last.found_score is not None:
+            scores = 100 * last.pool_score, 100 * last.found_score
+            _logger.debug("reranking all lists so far: %.2f -> %.2f", *scores)
+
+    def outcome(self, *, details: bool) -> TuneOutcome:
+        """Return the weights of the best round, and the report; log what is odd about the rounds.
+
+        :param details: whether the report has the contribution of each feature.
+        """
+        result, reader, best = self.result, self.rounds.reader, self.result.best
+        assert best is not None
+        assert result.pool is not None
+        if self.added:
+            _logger.info(
+                "the decoder does not know %s: there are two sets of weights, [search] for "
+                "decoding and [lists] for reranking",
+                some_names(self.added),
+            )
+        problems = find_problems(result, reader.metric.name, self.added)
+        for problem in problems:
+            _logger.warning("%s", problem)
+        lists = reader.read(self.rounds.read(best.number))
+        calibration = self.optimiser.calibrate(lists, reader.metric, best.weights.lists)
+        report = TuneReport(
+            self.settings.method,
+            reader.metric.name,
+            self.settings.seed,
+            result.pool.num_segments,
+            len(result.pool.stats),
+            100 * result.rounds[0].decoded_score,
+            100 * best.score,
+            features=self._feature_rows(result.pool, best, details=details),
+            rounds=tuple(map(_row, result.rounds)),
+            warnings=tuple(problems),
+            ended=result.reason,
+            ended_by_itself=not result.is_cut,
+            confidence=calibration.curve,
+            reliability=calibration.reliability,
+        )
+        return TuneOutcome(self._whole(best.weights, result.pool), report)
+
+    def _whole(self, best: WeightPair, pool: Pool) -> WeightPair:
+        """Return weights with a 0 for each feature of the search that had none."""
+        sizes = {label.name: label.place + 1 for label in pool.labels}
+        unnamed = {
+            name: (0.0,) * size
+            for name, size in sizes.items()
+            if name not in self.added and not is_sparse(name)
+        }
+        return WeightPair(*({**unnamed, **weights} for weights in best))
+
+    def _feature_rows(self, pool: Pool, best: Round, *, details: bool) -> tuple[FeatureRow, ...]:
+        start = weights_vector(self.result.rounds[0].weights.search, pool.labels)
+        found, known = weights_vector(best.weights.lists, pool.labels), best.weights.search
+        search = [
+            known[label.name][label.place] if label.name in known else None for label in pool.labels
+        ]
+        rows = feature_rows(pool, start, found, search if self.added else None)
+        if not details:
+            return rows
+        return with_contributions(rows, pool, self.rounds.reader.metric, found)
+
+    def write_translations(self, path: str, weights: Weights) -> None:
+        """Write the best hypothesis in each list of the best round, reranked with ``weights``."""
+        assert self.result.best is not None
+        score = WeightedSum(weights, ignore_missing=True, ignore_unweighted=True)
+        with open_output(path) as stream:
+            for found in self.rounds.read(self.result.best.number):
+                index = int(score(found).argmax()) if self.added else 0
+                stream.write(found.hypotheses[index].strip(b" ") + b"\n")
+
+
+def _row(done: Round) -> RoundRow:
+    scores = 100 * done.score, done.hypotheses, 100 * done.decoded_score
+    return RoundRow(done.number, *scores, done.new)
+
+
+def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str:
+    """Return a line about the latest round; ``added`` are the features only in the lists."""
+    *earlier, done = result.rounds
+    text = f"round {done.number}: {metric} {100 * done.score:.2f}"
+    if (before := max(earlier, key=lambda each: each.score, default=None)) is not None:
+        change = 100 * (done.score - before.score)
+        place = "best so far" if result.best is done else f"round {before.number} is the best"
+        text += f" ({change:+.2f}, {place})"
+    if added:
+        text += f", {100 * done.decoded_score:.2f} before reranking"
+    return f"{text}, {format_count(done.new, 'new hypotheses')}"
+
+
+def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
+    """Return warnings about rounds that became worse or did not improve."""
+    best, promised = result.best, result.promised
+    assert best is not None
+    found = []
+    for done in result.rounds:
+        before = max((earlier.score for earlier in result.rounds[: done.number - 1]), default=0)
+        if done.score < before - ROUND_LOSS:
+            scores = f"{metric} fell from {100 * before:.2f} to {100 * done.score:.2f}"
+            found.append(f"round {done.number} was ignored: {scores}")
+    if result.reason == TOO_FAR:
+        found.append(f"tuning ended after round {len(result.rounds)}: {TOO_FAR}")
+    gain = 0.0 if promised is None else promised - best.decoded_score
+    if not added and best.number == 1 and gain >= _NOTABLE_GAIN:
+        found.append(
+            f"some weights increase {metric} on the lists from {100 * best.decoded_score:.2f} to "
+            f"{100 * (best.decoded_score + gain):.2f}, but no round decoded with them is better "
+            "than the first: the result is the start weights (a larger nbest_size or more "
+            "--iterations may help)"
+        )
+    return found

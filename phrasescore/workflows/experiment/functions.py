@@ -1,0 +1,278 @@
+"""The functions of an experiment's steps, and how their settings reach the process of a step.
+
+Settings are the keyword arguments of a function. They may be paths, columns, dataclasses and values
+of JSON, and are written as JSON.
+"""
+
+import importlib
+import inspect
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
+
+from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
+from phrasescore.features.columns import Column, read_column
+from phrasescore.features.model import Network
+from phrasescore.progress import ProgressCallback
+from phrasescore.records import ConfidenceCurve, WeightPair, Weights
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.toml_file import TomlTable
+from phrasescore.settings.training import UnfinishedRun
+from phrasescore.settings.tuning import RoundTuning
+from phrasescore.systems.folder import SYSTEM, WEIGHTS
+from phrasescore.systems.system import Moses, System
+from phrasescore.systems.text import TextProcessing
+
+if TYPE_CHECKING:
+    from phrasescore.workflows.experiment.config import TextSet
+    from phrasescore.workflows.experiment.rows import Row
+
+FUNCTIONS = {  # by the verbs with which the names of steps begin
+    "train": "phrasescore.workflows.train:train",
+    "fine_tune": "phrasescore.workflows.train:fine_tune",
+    "annotate": "phrasescore.workflows.annotate:annotate",
+    "tune": "phrasescore.workflows.experiment.functions:tune_row",
+    "translate": "phrasescore.workflows.experiment.functions:translate_row",
+}
+_NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
+REPORT, WORK = "report.json", "tuning"  # of tuning, in the folder of a system
+
+
+def written(value: Any, rename: Callable[[str], str] = str) -> Any:
+    """Return settings as values of JSON, with other names for files and folders.
+
+    Fields of dataclasses that have their default values are omitted.
+    """
+    if isinstance(value, Path):
+        return rename(str(value))
+    if isinstance(value, Column):
+        return value.with_paths(rename).changed()
+    if is_dataclass(value):
+        own = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
+        value = {name: each for name, (each, usual) in own.items() if each != usual}
+    if isinstance(value, Mapping):
+        return {key: written(each, rename) for key, each in value.items()}
+    if isinstance(value, tuple | list):
+        return [written(each, rename) for each in value]
+    return value
+
+
+def _read(hint: Any, value: Any) -> Any:
+    """Return the value of a parameter or field with this type hint, given what `written` wrote."""
+    kinds = (hint, *get_args(hint))
+    if isinstance(value, dict) and Column in kinds:
+        return read_column(TomlTable("the settings", "", value))
+    for kind in kinds:
+        if kind is Path and isinstance(value, str):
+            return Path(value)
+        if is_dataclass(kind) and isinstance(value, dict):
+            hints = get_type_hints(kind)
+            return kind(**{name: _read(hints[name], each) for name, each in value.items()})  # type: ignore[operator]
+    if isinstance(value, list):
+        return tuple(_read(kinds[1], each) for each in value)
+    return value
+
+
+def run_step(message: bytes, progress: ProgressCallback | None) -> None:
+    """Run the function of a step, whose settings are in a message from the experiment."""
+    given = json.loads(message)
+    module, _, name = FUNCTIONS[given["function"]].partition(":")
+    function = getattr(importlib.import_module(module), name)
+    hints = get_type_hints(function)
+    settings = {key: _read(hints[key], value) for key, value in given["settings"].items()}
+    if given["resume"]:
+        state = {"state": UnfinishedRun(resume=True), "resume": True}
+        settings |= {
+            key: state[key] for key in state.keys() & inspect.signature(function).parameters
+        }
+    function(**settings, progress=progress)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """What translates a row, except its weights."""
+
+    moses_ini: Path
+    search: tuple[Network, ...] = ()
+    lists: tuple[Column, ...] = ()
+    columns: tuple[Column, ...] = ()
+    nbest_size: int = 100
+    limits: dict[str, Any] = field(default_factory=dict)
+    moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
+    text: TextProcessing | None = None  # None for the rules in moses.ini
+
+    def system(self, path: Path, weights: WeightPair, **more: Any) -> System:
+        """Return the system of a file; ``more`` has further fields."""
+        return System(
+            path=str(path),
+            moses_ini=self.moses_ini,
+            weights=weights,
+            search=self.search,
+            lists=self.lists,
+            columns=self.columns,
+            nbest_size=self.nbest_size,
+            limits=self.limits,
+            decoder=None if self.moses_bin is None else Moses(self.moses_bin),
+            text=self.text or TextProcessing.of(MosesIni.read(str(self.moses_ini))),
+            **more,
+        )
+
+    def tuned(self, folder: Path, absolute: frozenset[str] = frozenset()) -> System:
+        """Return the system in a folder that tuning has written.
+
+        :param absolute: the absolute paths that the user wrote.
+        """
+        weights = load_weights(folder / WEIGHTS)
+        curve = read_tune_report(folder / REPORT).confidence or ConfidenceCurve()
+        return self.system(folder / SYSTEM, weights, confidence=curve, absolute=absolute)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The features that a row has weights for."""
+
+    # The phrase table that is annotated, and its original number of scores.
+    table: str
+    num_scores: int
+    columns: tuple[str, ...]  # the added scores, in order
+    extra: dict[str, str]  # features that moses.ini lacks: their names in n-best lists, by model
+    of_lists: tuple[str, ...] = ()  # the names in ``extra`` that only n-best lists have
+
+
+@dataclass(frozen=True)
+class EarlierRow:
+    """A row that another one may start from."""
+
+    folder: Path
+    layout: Layout
+    num_features: int
+
+
+@dataclass(frozen=True)
+class Run:
+    """A row of the table, with weights tuned with one seed."""
+
+    row: "Row"
+    seed: int
+    folder: Path
+    parts: Parts
+    layout: Layout
+    inputs: tuple[Path, ...]  # everything that its translations depend on, except the weights
+    earlier: tuple["Run", ...] = ()  # runs of rows with the same seed and a subset of features
+
+    @property
+    def weights(self) -> Path:
+        """The path of the tuned weights."""
+        return self.folder / WEIGHTS
+
+    @property
+    def report(self) -> Path:
+        """The path of the tuning report, as JSON."""
+        return self.folder / REPORT
+
+    @property
+    def added(self) -> dict[str, str]:
+        """The features that the row adds to moses.ini, by their labels in tuning reports."""
+        layout = self.layout
+        columns = enumerate(layout.columns, layout.num_scores)
+        return {f"{name}_0": model for model, name in layout.extra.items()} | {
+            f"{layout.table}_{place}": column for place, column in columns
+        }
+
+    def output(self, text: "TextSet") -> Path:
+        """Return the path of a text's translation."""
+        return self.folder / f"{text.name}.out"
+
+    def remarks(self, report: TuneReport) -> Iterator[str]:
+        """Yield remarks for readers of the table, based on the tuning report."""
+        idle = [
+            self.added[row.name]
+            for row in report.features
+            if row.name in self.added and row.share is not None and row.share < _NOTHING
+        ]
+        if idle:
+            yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
+        yield from report.warnings
+
+
+def tune_row(
+    parts: Parts,
+    source: Path,
+    references: tuple[Path, ...],
+    output: Path,
+    *,
+    translations: Path,
+    layout: Layout,
+    earlier: tuple[EarlierRow, ...] = (),
+    settings: RoundTuning = RoundTuning(),
+    resume: bool = False,
+    compute: Compute = Compute(),
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Find the weights of a row on dev, and write its system to a folder."""
+    from phrasescore.workflows.tune_system import tune_system
+
+    tune_system(
+        parts.system(parts.moses_ini, start_weights(parts.moses_ini, layout, earlier)),
+        source,
+        references,
+        output,
+        settings=settings,
+        work=output / WORK,
+        translations=translations,
+        report=output / REPORT,
+        tokenized=True,
+        resume=resume,
+        compute=compute,
+        progress=progress,
+    )
+
+
+def start_weights(moses_ini: Path, new: Layout, earlier: tuple[EarlierRow, ...]) -> WeightPair:
+    """Return a row's start weights, from the earlier row that is best on dev, or from moses.ini."""
+    best = max(
+        reversed(earlier),  # on ties, the row with the most features, then the latest one
+        key=lambda row: (read_tune_report(row.folder / REPORT).reached, row.num_features),
+        default=None,
+    )
+    usual = MosesIni.read(str(moses_ini)).tuneable_weights()
+    usual = dict(usual) | dict.fromkeys(new.extra.values(), (0.0,))
+    search = lists = usual
+    if best is not None:
+        search, lists = (
+            usual | _carried(weights, best.layout, new)
+            for weights in load_weights(best.folder / WEIGHTS)
+        )
+    return WeightPair({name: search[name] for name in search if name not in new.of_lists}, lists)
+
+
+def _carried(weights: Weights, old: Layout, new: Layout) -> Weights:
+    """Return the weights of an earlier row by the names that they have in a new row."""
+    carried = {}
+    renamed = {name: new.extra[model] for model, name in old.extra.items()}
+    for name, values in weights.items():
+        if name == old.table:
+            columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
+            added = (columns.get(column, 0.0) for column in new.columns)
+            carried[name] = (*values[: old.num_scores], *added)
+        else:
+            carried[renamed.get(name, name)] = values
+    return carried
+
+
+def translate_row(
+    parts: Parts,  # noqa: ARG001  # the result depends on it
+    system: Path,
+    source: Path,
+    output: Path,
+    *,
+    compute: Compute = Compute(),
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Translate a text with the system in the folder of a row, which has these parts."""
+    from phrasescore.workflows.translate import translate
+
+    translate(system, source, output, tokenized=True, compute=compute, progress=progress)

@@ -1,0 +1,163 @@
+"""Tune the weights of a system in rounds, and write the tuned system."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from moses_integration.moses_ini import WeightsSource, weights_path
+from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.errors import ArgumentError, DataError
+from phrasescore.evaluation.sentences import (
+    Sentences,
+    check_aligned,
+    find_references,
+    read_sentences,
+)
+from phrasescore.io.folders import check_folder_above
+from phrasescore.io.output import check_files
+from phrasescore.progress import ProgressCallback
+from phrasescore.records import ConfidenceCurve
+from phrasescore.settings.compute import Compute
+from phrasescore.settings.tuning import RoundTuning
+from phrasescore.signals import EndedBySignal
+from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
+from phrasescore.systems.pools import ListReader
+from phrasescore.systems.round_files import CACHE, Rounds, check_folder, describe_run
+from phrasescore.systems.rounds import TuningRun, start_weights
+from phrasescore.systems.system import System, read_system
+from phrasescore.systems.text import TextProcessing, load_target_rules
+from phrasescore.systems.text_checks import warn_of_form
+from phrasescore.systems.translator import Translator
+from phrasescore.systems.tuning import Optimiser, TuneOutcome
+
+
+def tune_system(
+    system: StrPath | System,
+    source: StrPath,
+    references: Sequence[StrPath],
+    output: StrPath,
+    *,
+    start: WeightsSource | None = None,
+    settings: RoundTuning = RoundTuning(),
+    work: StrPath | None = None,
+    translations: StrPath | None = None,
+    report: StrPath | None = None,
+    tokenized: bool = False,
+    resume: bool = False,
+    compute: Compute = Compute(),
+    progress: ProgressCallback | None = None,
+) -> TuneOutcome:
+    """Tune the weights of a system in rounds, and write the system with the best ones.
+
+    Each round translates, pools its lists with all earlier ones, and optimises, as mert-moses.pl
+    does. The lists and the state of the run are stored in a folder. A stopped run can be resumed
+    from them, and its result is the same to the last bit. Tables, language model and networks are
+    loaded once. After Ctrl-C or SIGTERM the system with the best weights so far is written before
+    the signal is raised.
+
+    :param system: a system, its folder or file, or a moses.ini.
+    :param references: the references, one line per sentence; ``NAME`` may stand for ``NAME0``,
+        ``NAME1`` and so on, as in mert-moses.pl.
+    :param output: the folder for the tuned system.
+    :param start: weights for the first round: values, a file, a moses.ini or a system; None for the
+        system's weights.
+    :param work: the folder for the lists and the state; OUTPUT.work by default.
+    :param translations: a file for the words of the best round's translations.
+    :param report: a file for the report, as JSON if its name ends in ``.json``.
+    :param tokenized: whether source and references are the system's words.
+    :param compute: tuning has its threads, the networks of the lists its device.
+    :raises PhrasescoreError: if a file is malformed, the decoder fails, or the folder has a
+        different run.
+    :raises KeyboardInterrupt: after Ctrl-C.
+    """
+    system = system if isinstance(system, System) else read_system(system)
+    source, paths = os.fspath(source), _reference_files(references)
+    folder, work = _check_folders(output, work)
+    files = [os.fspath(path) for path in (translations, report) if path is not None]
+    _check_files(system, [source, *paths, weights_path(start)], folder, files, work)
+    first = start_weights(system, start)
+    ready = replace(system, weights=first)
+    translator = Translator(ready, compute, tokenized=tokenized, path=source, cache=work / CACHE)
+    text = TextProcessing() if tokenized else system.text
+    given, known = _read_source(source, text), [*_read_references(paths, text)]
+    if len(given.words) != len(known[0]):
+        expected = f"expected {len(known[0]):,} lines, one per reference"
+        raise DataError(source, None, f"{expected}, found {len(given.words):,}")
+    lines = (" ".join(words).encode() for words in given.words)
+    sentences = [translator.prepare(number, line) for number, line in enumerate(lines, start=1)]
+    reader = ListReader(known, settings.metric_weights)
+    run = TuningRun(
+        Rounds(translator, sentences, work, reader, progress),
+        settings,
+        Optimiser(settings, compute.threads),
+        first,
+        describe_run(system, first, [given.words, *known], settings),
+    )
+
+    def write() -> TuneOutcome:
+        found = run.outcome(details=report is not None)
+        if translations is not None:
+            run.write_translations(os.fspath(translations), found.weights.lists)
+        curve = found.report.confidence or ConfidenceCurve()
+        write_system(replace(system, weights=found.weights, confidence=curve), folder)
+        if report is not None:
+            found.write_report(report)
+        found.log()
+        return found
+
+    try:
+        run.run(resume=resume)
+    except (KeyboardInterrupt, EndedBySignal):
+        if run.result.best is not None:
+            write()
+        raise
+    return write()
+
+
+def _reference_files(references: Sequence[StrPath]) -> list[str]:
+    check_sequences(references=references)
+    if not references:
+        raise ArgumentError("--references is required")
+    return find_references(references)
+
+
+def _check_folders(output: StrPath, work: StrPath | None) -> tuple[Path, Path]:
+    """Return the folder for the system and the working folder, which can be created."""
+    names = {"-o": output, "--working-dir": f"{os.fspath(output).rstrip('/')}.work"}
+    names |= {} if work is None else {"--working-dir": work}
+    for option, name in names.items():
+        if os.fspath(name) in ("", "-"):
+            problem = f"expected the name of a folder, found {os.fspath(name)!r}"
+            raise ArgumentError(f"{option}: {problem}")
+        check_folder_above(Path(name))
+    folder, work = map(Path, names.values())
+    return folder, work
+
+
+def _check_files(
+    system: System, read: Sequence[str | None], folder: Path, files: Sequence[str], work: Path
+) -> None:
+    """Check that no input is overwritten, and that all outputs can be written."""
+    files_of = system.files()
+    read = [*read, system.path, *files_of, *(f"{name}.gz" for name in files_of)]  # as Moses does
+    own = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)] if folder.is_dir() else []
+    check_files(read, [*files, *own])
+    check_folder(work, [*filter(None, read), *files, *own])
+
+
+def _read_source(path: str, text: TextProcessing) -> Sentences:
+    source = read_sentences(path)
+    warn_of_form(source, tokenizes=bool(text.tokenize))
+    return source
+
+
+def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[list[tuple[str, ...]]]:
+    """Yield the words of each set of references, as the system would write them."""
+    references = [read_sentences(path) for path in paths]
+    check_aligned(references)
+    for each in references:
+        warn_of_form(each, tokenizes=bool(text.tokenize))
+        prepare = load_target_rules(text, each.path)
+        lines = (" ".join(words).encode() for words in each.words)
+        yield [prepare(number, line) for number, line in enumerate(lines, start=1)]

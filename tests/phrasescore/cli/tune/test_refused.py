@@ -1,0 +1,135 @@
+"""``phrasescore tune`` where something is wrong, or the user stops it on lists."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from moses_integration.moses_ini import load_weights
+from phrasescore.systems import tuning as tuning_module
+from tests.command_line import check_refusal, succeeded
+from tests.phrasescore.cli.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
+    monkeypatch.chdir(tmp_path)
+    return TuneFolder(tmp_path)
+
+
+# What is wrong with the input
+
+
+def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
+    (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
+    succeeded(folder.run("-o", "out"))
+    assert set(load_weights("out").lists) == {"LM0", "TM0", "EncoderDecoder0", "WT_o"}
+    (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
+    assert "nbest:7: the feature WT_o has '_' in its name" in folder.refusal()
+
+
+def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "weights").write_text(WEIGHTS + "EncoderDecoder0= 1\n")
+    problem = "expected 1 weights for EncoderDecoder0, one per value, found 2"
+    assert folder.refusal() == f"weights: {problem}"
+
+
+def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None:
+    (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nEncoderDecoder0= 0\n")
+    assert folder.refusal() == "weights: expected weights that are not all zero"
+
+
+@pytest.mark.parametrize("option", ["-o", "--report"])
+def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
+    options = {"-o": "out", option: "nowhere/file"}
+    check_refusal(
+        folder.run(*(text for pair in options.items() for text in pair)),
+        "Error: nowhere/file: cannot write: there is no folder",
+    )
+    assert not (folder.path / "out").exists()
+
+
+# The user
+
+
+def test_ctrl_c_writes_the_best_weights_so_far(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tuning.methods import StopTuning, load_method
+
+    calls = []
+
+    def load(name: str):  # type: ignore[no-untyped-def]
+        optimise = load_method(name)
+
+        def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
+            found = optimise(pool, metric, start, settings, seed=seed)
+            signal.raise_signal(signal.SIGINT)
+            with pytest.raises(StopTuning):
+                report("half way")
+            calls.append(seed)
+            return found
+
+        return interrupted
+
+    monkeypatch.setattr(tuning_module, "load_method", load)
+    result = folder.run("-o", "out")
+    assert (result.exit_code, calls) == (130, [1])
+    assert result.stderr.endswith("-> 100.00\nphrasescore: interrupted\n")
+    assert load_weights("out").lists["EncoderDecoder0"][0] > 0
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_during_the_report_keeps_the_weights_found(
+    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    def interrupted(*_: object) -> None:
+        signal.raise_signal(number)
+
+    monkeypatch.setattr("phrasescore.workflows.tune_lists.with_contributions", interrupted)
+    result = folder.run("-o", "out", "--report", "report")
+    assert result.exit_code == code
+    assert load_weights("out").lists["EncoderDecoder0"][0] > 0
+    assert "BLEU" in Path("report").read_text(encoding="utf-8")
+
+
+LISTS = "--lists nbest --references reference --weights weights"
+
+
+@pytest.mark.parametrize(
+    ("options", "problem"),
+    [
+        ("", "expected one SYSTEM, or --lists, or --decoder"),
+        ("moses.ini nbest", "expected one SYSTEM, or --lists, or --decoder"),
+        ("--lists nbest --decoder x", "--decoder cannot be used with --lists"),
+        ("--lists nbest --method pro", "--method pro is gone: use --method xbleu or mira"),
+        ("--features f --scores s", "--features is gone: give the n-best lists and --references"),
+        ("--lists nbest", "--references is required"),
+        ("--lists nbest --references reference", "--weights, the weights with which the lists"),
+        (f"{LISTS} --resume", "--resume cannot be used with --lists"),
+        (f"{LISTS} --nbest-size 5 --working-dir x", "--nbest-size, --working-dir cannot be used"),
+        (f"{LISTS} --refs reference", "--refs is gone: it is --references"),
+        (f"{LISTS} --metric bleu=0", "expected each metric once, such as bleu or bleu=0.5, got 'b"),
+        (f"{LISTS} --metric bleu --metric bleu=2", "expected each metric once, such as bleu"),
+        ("--decoder moses --references reference", "--source is required"),
+        ("moses.ini --references r --source s", "-o, the folder for the tuned system is required"),
+        ("moses.ini --allow-missing", "--allow-missing requires --lists"),
+        ("--decoder embedded", "--decoder embedded is gone: give the moses.ini as SYSTEM"),
+        ("--lists - --references - --weights weights", "two files cannot share stdin or std"),
+        (f"{LISTS} --report -", "two files cannot share stdin"),
+    ],
+)
+def test_options_that_do_not_go_together_are_a_wrong_command_line(
+    folder: TuneFolder, options: str, problem: str
+) -> None:
+    check_refusal(folder.call(*options.split()), problem, 2)
+
+
+@pytest.mark.parametrize("option", ["-o", "--report"])
+def test_a_name_that_is_none_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
+    before = sorted(folder.path.iterdir())
+    options = {"-o": "out", option: ""}
+    result = folder.run(*(text for pair in options.items() for text in pair))
+    assert result.exit_code == 1
+    assert result.stderr == "Error: expected the name of a file to write, found ''\n"
+    assert sorted(folder.path.iterdir()) == before

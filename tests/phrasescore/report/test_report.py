@@ -1,0 +1,189 @@
+"""Promises of phrasescore.make_report: its summary, its files, and the folder that it replaces."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import phrasescore
+from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.report import inputs
+from phrasescore.settings.evaluation import SECTIONS, SectionName
+from tests.log import warnings
+from tests.phrasescore.report.report_folder import (
+    BASELINE,
+    REFERENCE,
+    SOURCE,
+    Folder,
+    block,
+    facts,
+    keys,
+)
+
+pytestmark = pytest.mark.usefixtures("one_thread")
+
+
+def test_a_report_is_a_page_and_its_data_and_its_summary_tells_of_it(folder: Folder) -> None:
+    model = Path(folder.model("rnn"))
+    only: list[SectionName] = ["training", "words"]
+    made = phrasescore.make_report(Path("out"), models=[model], only=only)
+    assert (made.page, made.sections) == ("out/index.html", ("words", "training"))
+    out = folder.path / "out"
+    assert sorted(path.name for path in out.iterdir()) == ["index.html", "report.json"]
+    found = folder.report()["sections"]
+    assert sum(len(section["blocks"]) for section in found) == made.num_blocks
+    assert (out / "index.html").stat().st_size == made.size
+    assert (out / "index.html").read_text("utf-8").startswith("<!doctype html>")
+    blocks, size = made.num_blocks, made.size / 1e6
+    expected = f"report: 2 sections, {blocks} tables and figures, {size:.1f} MB: out/index.html"
+    assert made.summary() == expected
+
+
+def test_sections_without_their_inputs_are_told_in_the_summary_and_on_the_page(
+    folder: Folder,
+) -> None:
+    made = folder.summary(models="rnn")
+    left_out = dict(made.left_out)
+    assert left_out["alignments"].startswith("needs --source, --references or --translation")
+    told = facts(folder.report())
+    assert all(told[f"left out: {key}"] == reason for key, reason in left_out.items())
+    assert {*left_out, *made.sections} == {*SECTIONS}
+
+
+def test_the_same_inputs_make_the_same_bytes(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    monkeypatch.setattr(inputs, "POINTS", 9)
+    origin = f"phrasescore {phrasescore.__version__}, "
+    for _ in range(2):
+        folder.make("table", models="rnn")
+        texts = [path.read_text("utf-8") for path in sorted((folder.path / "out").iterdir())]
+        # The date is the only difference.
+        made.append([re.sub(f"{origin}[-0-9: ]+ UTC", "", text) for text in texts])
+        assert all(origin not in text for text in made[-1])
+    assert made[0] == made[1]
+    assert len(block(folder.report(), "scores-1")["x"]) == 9
+
+
+def test_the_command_and_the_inputs_are_on_the_page(folder: Folder) -> None:
+    folder.write("a b&c.fr", BASELINE)
+    folder.make(references=["ref"], translations=[("a", "a b&c.fr")], command="x <y>")
+    page = (folder.path / "out" / "index.html").read_text("utf-8")
+    assert '<dt>translations</dt><dd dir="auto">a: a b&amp;c.fr</dd>' in page
+    assert "<code>x &lt;y&gt;</code>" in page
+
+
+def test_names_may_have_bytes_that_are_no_text(folder: Folder) -> None:
+    folder.write(os.fsdecode(b"b\xff"), BASELINE)
+    name, path = os.fsdecode(b"s\xe9"), os.fsdecode(b"b\xff")
+    report = folder.make(source="src", references=["ref"], translations=[(name, path)])
+    # As JSON writes them.
+    assert facts(report)["translations"] == "s\udce9: b\udcff"
+    assert "s\\udce9: b\\udcff" in (folder.path / "out" / "index.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ({"only": ["weights"]}, "--only: expected one of results, differences, "),
+        ({"only": ["tuning"]}, "tuning needs --experiment"),
+        (
+            {"experiment": "exp", "references": ["ref"]},
+            "--experiment cannot be combined with --references and --translation: ",
+        ),
+    ],
+)
+def test_arguments_that_do_not_go_together_are_refused(
+    folder: Folder, arguments: dict[str, Any], problem: str
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        folder.make(models="rnn", **arguments)
+    assert problem in str(caught.value)
+
+
+# The inputs
+
+
+def test_models_have_the_last_parts_of_their_paths_or_whole_paths_where_these_are_equal(
+    folder: Folder,
+) -> None:
+    for parent in ("one", "two"):
+        shutil.copytree(folder.model("rnn"), folder.path / parent / "rnn")
+    one, two = (str(folder.path / parent / "rnn") for parent in ("one", "two"))
+    report = folder.make(models=one, only=["training"])
+    assert report["title"] == "Report on rnn"
+    report = folder.make(models=f"{one} {two}", only=["training"])
+    assert [row[0] for row in report["sections"][0]["blocks"][-1]["rows"]] == [one, two]
+
+
+def test_translations_of_another_length_are_warned_of(
+    folder: Folder, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder.write("other", "the\nhouse\n\n")
+    translations = [("same", "base"), ("other", "other")]
+    folder.summary(references=["ref"], translations=translations, only=["results"])
+    words, reference_words = 2, len(REFERENCE.split())
+    assert 2 * len(BASELINE.split()) > reference_words
+    (warning,) = warnings(caplog)
+    assert warning.startswith(f"other has {words} words, the references {reference_words}: ")
+
+
+# The folder
+
+
+def test_another_folder_is_not_replaced_and_an_older_report_is(folder: Folder) -> None:
+    out = folder.path / "out"
+    out.mkdir()
+    (out / "thesis.tex").write_text("years of work")
+    with pytest.raises(PhrasescoreError) as caught:
+        folder.make(models="rnn", only=["training"])
+    expected = "out: expected an older report or an empty folder, found a folder with other files"
+    assert str(caught.value).startswith(expected)
+    assert (out / "thesis.tex").read_text() == "years of work"
+    shutil.rmtree(out)
+    out.mkdir()
+    folder.make(models="rnn", only=["training"])
+    folder.make(models="rnn", only=["words"])
+    assert keys(folder.report()) == ["words"]
+    (out / "data").mkdir()  # as 0.3 made it
+    (out / "data" / "words-1.tsv").write_text("x\ty\n")
+    folder.make(models="rnn", only=["training"])
+    assert sorted(path.name for path in out.iterdir()) == ["index.html", "report.json"]
+
+
+@pytest.mark.parametrize("name", ["index.html", "data/notes.txt", "data"])
+def test_a_web_site_is_no_older_report(folder: Folder, name: str) -> None:
+    (folder.path / "out").mkdir()
+    folder.write("out/index.html", "years of work")
+    if name != "index.html":
+        folder.write("out/report.json", "{}")
+        if name != "data":
+            (folder.path / "out" / "data").mkdir()
+        folder.write(f"out/{name}", "years of work")
+    with pytest.raises(PhrasescoreError, match="out: expected an older report or an empty folder"):
+        folder.make(models="rnn", only=["training"])
+    assert (folder.path / "out" / name).read_text() == "years of work"
+
+
+@pytest.mark.parametrize("option", ["source", "references"])
+def test_a_report_does_not_replace_what_it_is_made_from(folder: Folder, option: str) -> None:
+    folder.make(models="rnn", only=["training"])
+    path = "out/data/mine.tsv"  # as if 0.3 had made it
+    (folder.path / "out" / "data").mkdir()
+    folder.write(path, SOURCE)
+    with pytest.raises(PhrasescoreError, match=f"out: would replace {path}, which is an input"):
+        given: dict[str, Any] = {option: [path] if option == "references" else path}
+        folder.make(models="rnn", **given)
+    assert (folder.path / path).read_text() == SOURCE
+
+
+@pytest.mark.parametrize("name", ["src", "nowhere/out", "/"])
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(folder: Folder, name: str) -> None:
+    with pytest.raises(PhrasescoreError) as caught:
+        phrasescore.make_report(name, models=["no model"])
+    assert str(caught.value).startswith(f"{name}: ")
+    assert (folder.path / "src").read_text() == SOURCE
