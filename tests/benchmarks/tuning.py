@@ -38,7 +38,15 @@ def measure_tuning(settings: Settings) -> Report:
         folder = Path(name)
         bench = _Lists(settings, folder)
         for method, program in (("mert", "mert"), ("mira", "kbmira")):
-            ours = [*PHRASESCORE, "tune", "lists", "--references", "references", "--moses-ini"]
+            ours = [
+                *PHRASESCORE,
+                "tune",
+                "--lists",
+                "lists",
+                "--references",
+                "references",
+                "--weights",
+            ]
             ours += ["moses.ini", "--method", method, "--seed", SEED, "--threads", "1", "--quiet"]
             ours += ["--output", "weights"] + ["--starts", starts] * (method == "mert")
             tool = find_tool(program, settings.moses_bin)
