@@ -146,8 +146,7 @@ COMMANDS = {
     "--feature unknown_words -o dev.rescored.gz",
     "rescore normalized": f"rescore {LISTS}--column 'model = \"lstm\", normalize = true' "
     "-o normalized.gz",
-    "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble "
-    "--word-scores words.gz -o ensemble.gz",
+    "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble -o ensemble.gz",
     "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
     '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
