@@ -8,12 +8,11 @@ import numpy as np
 
 from moses_integration.list_features import FeatureColumns
 from moses_integration.nbest import NbestList, read_every_list
-from phrasescore.errors import ArgumentError
 from phrasescore.systems.text_checks import warn_of_lengths
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
-from tuning.metrics import Bleu, Chrf, Interpolated, ReferenceMetric
+from tuning.metrics import Bleu, Chrf, ReferenceMetric
 from tuning.pool import Pool, union
-from tuning.settings import METRICS
+from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
@@ -30,21 +29,13 @@ class ListReader:
     """Makes pools of n-best lists; the statistics of each hypothesis are computed only once.
 
     :param references: the words of each reference, indexed by text and sentence.
-    :param metrics: the weight of each metric, by name.
+    :param metric: the name of the metric.
     :ivar metric: the metric against the references of all segments.
     :ivar num_segments: the number of segments.
     """
 
-    def __init__(
-        self, references: Sequence[Sequence[tuple[str, ...]]], metrics: Mapping[str, float]
-    ) -> None:
-        for name, weight in metrics.items():
-            if name not in METRICS or not 0 < weight < float("inf"):
-                known = " or ".join(METRICS)
-                raise ArgumentError(f"--metric: expected {known}, and weights above 0")
-        chosen = [_METRICS[name](list(references)) for name in metrics]
-        several = len(chosen) > 1
-        self.metric = Interpolated(chosen, list(metrics.values())) if several else chosen[0]
+    def __init__(self, references: Sequence[Sequence[tuple[str, ...]]], metric: MetricName) -> None:
+        self.metric = _METRICS[metric](list(references))
         self._reference_words = sum(map(len, references[0]))
         self.num_segments = num_segments = len(references[0])
         self._columns = FeatureColumns()

@@ -110,7 +110,7 @@ _RESUMED = {
 }
 _BEGUN_AGAIN = {
     "score": "score some.en some.fr --model rnnsearch --model rnn -o out/out.gz",
-    "rerank": "rerank all.gz --average LM0 --nbest out/out.gz -o out/best",
+    "rerank": "rerank all.gz --weights moses.ini --nbest out/out.gz -o out/best",
     "translate by a moses.ini": "translate small.ini test.en --tokenized --set limits.stack=3 "
     "--workers 2 -o out/out --nbest out/lists.gz --nbest-size 9",
     "generate": "generate rnnsearch dev.en --beam 2 -o out/out --nbest out/lists.gz "

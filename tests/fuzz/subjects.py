@@ -179,7 +179,9 @@ _SCORING = {
 }
 _TUNING = {
     "rerank": Subject("rerank nbest --weights weights", "nbest weights", best_of_lists()),
-    "rerank --average": Subject("rerank nbest --average LM0 --nbest out", "nbest", sorted_lists()),
+    "rerank --nbest": Subject(
+        "rerank nbest --weights weights --nbest out", "nbest", sorted_lists()
+    ),
     **{
         f"{verb} {kind}": Subject(
             f"{verb} {kind}.nbest --weights {kind}.weights {more}",

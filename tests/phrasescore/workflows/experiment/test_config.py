@@ -67,8 +67,8 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ),
         (
             "[data]",
-            "[tuning]\nmetric = 'bleu=0'\n[data]",
-            "expected a weight above 0, such as bleu",
+            "[tuning]\nmetric = 'bleu=0.5'\n[data]",
+            "unknown value; did you mean 'bleu'?, got 'bleu=0.5'",
         ),
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
