@@ -10,8 +10,8 @@ from phrasescore.features.columns import Column
 from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.converted_folder import ConvertedFolder
-from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
-from phrasescore.foreign.model import ForeignModel, ForeignNetwork
+from phrasescore.foreign.generator import GeneratorModel
+from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import PhraseBlock, Tally
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class ForeignScore(Feature):
     Values are natural logarithms, summed over the model's pieces and its end symbol, and not
     divided by length; the tokens before the target are not scored.
     :class:`phrasescore.foreign.PieceText` splits words into pieces. A piece that the model does
-    not know is scored as its ``<unk>``. :class:`phrasescore.foreign.model.ConvertedNetwork`
+    not know is scored as its ``<unk>``. :class:`phrasescore.foreign.model.ConvertedModel`
     documents what a value depends on, and :mod:`phrasescore.foreign.generator` language models.
     """
 
@@ -76,14 +76,8 @@ class ForeignScore(Feature):
     ) -> None:
         text = text or ForeignText()
         threads = threads if device == "cpu" else 1
-        model: ForeignModel | GeneratorModel
-        self._network: ForeignNetwork | GeneratorNetwork
-        if ConvertedFolder(folder).is_generator:
-            model = GeneratorModel(folder, text)
-            self._network = GeneratorNetwork(model, device, threads)
-        else:
-            model = ForeignModel(folder, text)
-            self._network = ForeignNetwork(model, device, threads)
+        kind = GeneratorModel if ConvertedFolder(folder).is_generator else ForeignModel
+        model = self._model = kind(folder, text, device, threads)
         self.known_words = model.known_words
         self.rows = (ScoreRow(f"{model.fingerprint} {device.partition(':')[0]}", highest=0.0),)
         _logger.info("%s reads %s", folder, model.frame())
@@ -92,7 +86,7 @@ class ForeignScore(Feature):
         pairs = list(block.pairs())
         if not pairs:
             return BlockScores(np.empty((1, 0)), ForeignTally())
-        scores = self._network.score(pairs)
+        scores = self._model.score(pairs)
         pieces, unknown = sum(pair.pieces for pair in scores), sum(pair.unknown for pair in scores)
         values = np.array([[pair.log_prob for pair in scores]])
         return BlockScores(values, ForeignTally(len(scores), 0, pieces, unknown))

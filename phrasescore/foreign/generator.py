@@ -8,8 +8,8 @@ from typing import Any
 
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
-from phrasescore.foreign.converted_folder import ConvertedConfig, ConvertedFolder
-from phrasescore.foreign.model import TARGET_WEIGHTS, ConvertedNetwork, Pieces, PieceScore
+from phrasescore.foreign.converted_folder import ConvertedConfig
+from phrasescore.foreign.model import TARGET_WEIGHTS, ConvertedModel, Pieces, PieceScore
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhrasePair
 
@@ -21,13 +21,16 @@ _OF_TRANSLATION = ("source_spm", "target_spm", "source_prefix", "source_suffix",
 Tokens = tuple[Pieces, int]  # the tokens of a text, and the number of them before the scored ones
 
 
-class GeneratorModel(ConvertedFolder):
-    """The folder of a language model with its tokenizer, checked but not loaded."""
+class GeneratorModel(ConvertedModel[Tokens]):
+    """A language model with its tokenizer."""
 
+    kind = "Generator"
     known_words = (None, None)
 
-    def __init__(self, folder: str, text: ForeignText) -> None:
-        super().__init__(folder)
+    def __init__(
+        self, folder: str, text: ForeignText, device: str = "cpu", threads: int = 1
+    ) -> None:
+        super().__init__(folder, device, threads)
         for name in _OF_TRANSLATION:
             if getattr(text, name) != getattr(ForeignText(), name):
                 problem = "is for translation models, and this is a language model"
@@ -49,7 +52,7 @@ class GeneratorModel(ConvertedFolder):
             problem = f"the language model's tokenizer is missing: copy its {_TOKENIZER}"
             raise ModelError(f"{folder}: {problem} into the folder")
         with self.reading():
-            self._vocabulary = self.vocabulary(TARGET_WEIGHTS, "vocabulary")
+            self.known = self.vocabulary(TARGET_WEIGHTS, "vocabulary")
             self._tokenizer, self._digest = self._load_tokenizer(self.read(_TOKENIZER))
         # The tokens that the tokenizer adds before each text, such as Llama's <s>.
         example = self._tokenizer.encode("a")
@@ -74,18 +77,13 @@ class GeneratorModel(ConvertedFolder):
         sides = (self._source.fingerprint, self._target.fingerprint)
         return self.digest(*sides, self._digest, repr(self._template))
 
-    @property
-    def num_known(self) -> int:
-        """The number of tokens that the model can predict."""
-        return len(self._vocabulary)
-
     def frame(self) -> str:
         """Return the text around a source and a target, for display."""
         return f"{self._template!r}, scored from {_TARGET} to the end"
 
     def count_unknown(self, tokens: Pieces) -> int:
         """Return the number of tokens that the model does not know."""
-        return sum(token not in self._vocabulary for token in tokens)
+        return sum(token not in self.known for token in tokens)
 
     def tokens(self, pair: PhrasePair) -> Tokens:
         """Return the tokens of the prompt and a hypothesis, and the number of unscored ones.
@@ -105,23 +103,13 @@ class GeneratorModel(ConvertedFolder):
             tokens, first = (self.config.bos_token or self.config.eos_token, *tokens), 1
         return (tokens if after else (*tokens, self.config.eos_token)), first
 
-
-class GeneratorNetwork(ConvertedNetwork[Tokens]):
-    """A language model on one device."""
-
-    kind = "Generator"
-
-    def __init__(self, model: GeneratorModel, device: str = "cpu", threads: int = 1) -> None:
-        super().__init__(model, device, threads)
-        self._model = model
-
     def score(self, pairs: Sequence[PhrasePair]) -> list[PieceScore]:
         """Return log p(target and its end | prompt) of each pair, with counts.
 
         Values are natural logarithms, summed over the tokens, and not divided by length.
         """
-        items = list(map(self._model.tokens, pairs))
-        return self.score_items(items, lambda item: (len(item[0]),), self._model.num_known)
+        items = list(map(self.tokens, pairs))
+        return self.score_items(items, lambda item: (len(item[0]),))
 
     def score_batch(self, batch: list[Tokens]) -> Iterator[PieceScore]:
         """Yield the scores of at least two texts with equal numbers of tokens."""
@@ -131,4 +119,4 @@ class GeneratorNetwork(ConvertedNetwork[Tokens]):
             raise self.refused(error, "".join(batch[0][0])) from error
         for (tokens, first), result in zip(batch, results, strict=True):
             value = self.log_prob(result.log_probs[first - 1 :], "".join(tokens))
-            yield PieceScore(value, len(tokens), self._model.count_unknown(tokens))
+            yield PieceScore(value, len(tokens), self.count_unknown(tokens))

@@ -44,17 +44,96 @@ class _PieceVocabulary:
         return isinstance(word, str) and self._pieces.issuperset(self._text.pieces((word,)))
 
 
-class ForeignModel(ConvertedFolder):
-    """The folder of a translation model, checked but not loaded."""
+class ConvertedModel(ConvertedFolder, ABC, Generic[_Key]):
+    """A converted model on one device, checked but not loaded, which any thread may use.
 
-    def __init__(self, folder: str, text: ForeignText) -> None:
+    The batch changes a value by no more than float32 rounding, and the number of threads does not
+    change it. All items in a batch have the same numbers of pieces, so nothing is padded.
+    A batch has at least two items, because a single row is multiplied differently. CTranslate2 does
+    not promise that products have the same bits for any number of rows: on one AMD they differ.
+
+    :cvar kind: the class of CTranslate2 that runs the model.
+    :ivar known: the pieces that the model can predict.
+    """
+
+    kind: ClassVar[str]
+    known: frozenset[str]
+
+    def __init__(self, folder: str, device: str = "cpu", threads: int = 1) -> None:
         super().__init__(folder)
+        self._device, self._threads = device, threads
+        self._lock = threading.Lock()
+        self._loaded: Any = None
+
+    @property
+    def loaded(self) -> Any:
+        """The loaded model; it is loaded on first use, because its threads survive no fork."""
+        import ctranslate2
+
+        device, _, index = self._device.partition(":")
+        with self._lock:
+            try:
+                self._loaded = self._loaded or getattr(ctranslate2, self.kind)(
+                    self.folder,
+                    device=device,
+                    device_index=int(index or 0),
+                    inter_threads=self._threads,
+                    intra_threads=1,
+                )
+            except (RuntimeError, ValueError, IndexError, MemoryError) as error:
+                raise self.refused(error) from error
+        return self._loaded
+
+    def score_items(
+        self, items: Sequence[_Key], lengths: Callable[[_Key], tuple[int, ...]]
+    ) -> list[PieceScore]:
+        """Return the score of each item; equal items are scored once.
+
+        :param lengths: returns the item's numbers of pieces; the last one is the predicted side's.
+        """
+        groups: dict[tuple[int, ...], dict[_Key, None]] = defaultdict(dict)
+        for item in items:
+            groups[lengths(item)][item] = None
+        scores: dict[_Key, PieceScore] = {}
+        for sizes in sorted(groups):
+            for batch in _batches(list(groups[sizes]), len(self.known) * (sizes[-1] + 2)):
+                scores.update(zip(batch, self.score_batch(batch), strict=False))
+        return [scores[item] for item in items]
+
+    @abstractmethod
+    def score_batch(self, batch: list[_Key]) -> Iterator[PieceScore]:
+        """Yield the scores of at least two items with equal lengths."""
+
+    def log_prob(self, values: Iterable[float], text: str) -> float:
+        """Return the sum of log-probabilities, at most 0, after checking it."""
+        value = math.fsum(values)
+        if not math.isfinite(value):
+            problem = f"the log-probability of {shorten(text)} is {value}"
+            raise ModelError(f"{self.folder}: {problem}")
+        return min(value, 0.0)
+
+    def refused(self, error: Exception, text: str = "") -> ModelError:
+        """Return the error for an exception from CTranslate2."""
+        where = f", at {shorten(text)}" if text else ""
+        reason = str(error).partition("\n")[0]
+        return ModelError(f"{self.folder}: CTranslate2 says{where}: {reason}")
+
+
+class ForeignModel(ConvertedModel[tuple[Pieces, Pieces]]):
+    """A translation model."""
+
+    kind = "Translator"
+
+    def __init__(
+        self, folder: str, text: ForeignText, device: str = "cpu", threads: int = 1
+    ) -> None:
+        super().__init__(folder, device, threads)
         if text.prompt is not None:
             problem = "prompt is for language models, and this is a translation model"
             raise ModelError(f"{folder}: {problem}")
         self.config = self.read_config(TranslationConfig)
         with self.reading():
-            self._known_source, self._known_target = (
+            self._known_source, self.known = (
                 self.vocabulary(weights, f"{side}_vocabulary", "shared_vocabulary")
                 for side, weights in (("source", _SOURCE_WEIGHTS), ("target", TARGET_WEIGHTS))
             )
@@ -100,107 +179,19 @@ class ForeignModel(ConvertedFolder):
     @property
     def known_words(self) -> tuple[Container[str], Container[str]]:
         """The source words, and the target words, whose pieces the model knows."""
-        target = _PieceVocabulary(self.target, self._known_target)
+        target = _PieceVocabulary(self.target, self.known)
         return _PieceVocabulary(self.source, self._known_source), target
-
-    @property
-    def num_known(self) -> int:
-        """The number of pieces that the model can predict."""
-        return len(self._known_target)
 
     def count_unknown(self, source: Iterable[str], target: Iterable[str]) -> int:
         """Return the number of pieces that the model does not know."""
         unknown = sum(piece not in self._known_source for piece in source)
-        return unknown + sum(piece not in self._known_target for piece in target)
+        return unknown + sum(piece not in self.known for piece in target)
 
     def _spm(self, side: str, path: str | None) -> str | None:
         # Converters copy the model of a side (OPUS-MT) or of both sides (M2M-100 and NLLB).
         names = (f"{side}.spm", "sentencepiece.bpe.model")
         candidates = (os.path.join(self.folder, name) for name in names)
         return path or next(filter(os.path.isfile, candidates), None)
-
-
-class ConvertedNetwork(ABC, Generic[_Key]):
-    """A converted model on one device, which any thread may use.
-
-    The batch changes a value by no more than float32 rounding, and the number of threads does not
-    change it. All items in a batch have the same numbers of pieces, so nothing is padded.
-    A batch has at least two items, because a single row is multiplied differently. CTranslate2 does
-    not promise that products have the same bits for any number of rows: on one AMD they differ.
-
-    :cvar kind: the class of CTranslate2 that runs the model.
-    """
-
-    kind: ClassVar[str]
-
-    def __init__(self, folder: ConvertedFolder, device: str = "cpu", threads: int = 1) -> None:
-        self._folder, self._device, self._threads = folder, device, threads
-        self._lock = threading.Lock()
-        self._loaded: Any = None
-
-    @property
-    def loaded(self) -> Any:
-        """The loaded model; it is loaded on first use, because its threads survive no fork."""
-        import ctranslate2
-
-        device, _, index = self._device.partition(":")
-        with self._lock:
-            try:
-                self._loaded = self._loaded or getattr(ctranslate2, self.kind)(
-                    self._folder.folder,
-                    device=device,
-                    device_index=int(index or 0),
-                    inter_threads=self._threads,
-                    intra_threads=1,
-                )
-            except (RuntimeError, ValueError, IndexError, MemoryError) as error:
-                raise self.refused(error) from error
-        return self._loaded
-
-    def score_items(
-        self, items: Sequence[_Key], lengths: Callable[[_Key], tuple[int, ...]], num_known: int
-    ) -> list[PieceScore]:
-        """Return the score of each item; equal items are scored once.
-
-        :param lengths: returns the item's numbers of pieces; the last one is the predicted side's.
-        :param num_known: number of pieces that the model can predict.
-        """
-        groups: dict[tuple[int, ...], dict[_Key, None]] = defaultdict(dict)
-        for item in items:
-            groups[lengths(item)][item] = None
-        scores: dict[_Key, PieceScore] = {}
-        for sizes in sorted(groups):
-            for batch in _batches(list(groups[sizes]), num_known * (sizes[-1] + 2)):
-                scores.update(zip(batch, self.score_batch(batch), strict=False))
-        return [scores[item] for item in items]
-
-    @abstractmethod
-    def score_batch(self, batch: list[_Key]) -> Iterator[PieceScore]:
-        """Yield the scores of at least two items with equal lengths."""
-
-    def log_prob(self, values: Iterable[float], text: str) -> float:
-        """Return the sum of log-probabilities, at most 0, after checking it."""
-        value = math.fsum(values)
-        if not math.isfinite(value):
-            problem = f"the log-probability of {shorten(text)} is {value}"
-            raise ModelError(f"{self._folder.folder}: {problem}")
-        return min(value, 0.0)
-
-    def refused(self, error: Exception, text: str = "") -> ModelError:
-        """Return the error for an exception from CTranslate2."""
-        where = f", at {shorten(text)}" if text else ""
-        reason = str(error).partition("\n")[0]
-        return ModelError(f"{self._folder.folder}: CTranslate2 says{where}: {reason}")
-
-
-class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
-    """A translation model on one device."""
-
-    kind = "Translator"
-
-    def __init__(self, model: ForeignModel, device: str = "cpu", threads: int = 1) -> None:
-        super().__init__(model, device, threads)
-        self._model = model
 
     def score(self, pairs: Sequence[PhrasePair]) -> list[PieceScore]:
         """Return log p(target ``</s>`` | source) of each pair, with counts.
@@ -209,19 +200,16 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
         by length. Unknown pieces are scored as the model's ``<unk>``. If the encoder has nothing to
         read, not even ``</s>``, CTranslate2 computes nothing, and the value is 0.
         """
-        sources = {words: tuple(self._model.source.pieces(words)) for words, _ in pairs}
-        targets = {words: tuple(self._model.target.pieces(words)) for _, words in pairs}
+        sources = {words: tuple(self.source.pieces(words)) for words, _ in pairs}
+        targets = {words: tuple(self.target.pieces(words)) for _, words in pairs}
         pieces = [(sources[source], targets[target]) for source, target in pairs]
-        return self.score_items(
-            pieces, lambda pair: (len(pair[0]), len(pair[1])), self._model.num_known
-        )
+        return self.score_items(pieces, lambda pair: (len(pair[0]), len(pair[1])))
 
     def score_batch(self, batch: list[tuple[Pieces, Pieces]]) -> Iterator[PieceScore]:
         """Yield the scores of at least two pairs with equal lengths."""
-        model = self._model
-        sources = [[*model.before, *source, *model.after] for source, _ in batch]
-        targets = [[*model.prefix, *target] for _, target in batch]
-        if not sources[0] and not model.frames_sources:
+        sources = [[*self.before, *source, *self.after] for source, _ in batch]
+        targets = [[*self.prefix, *target] for _, target in batch]
+        if not sources[0] and not self.frames_sources:
             yield from (PieceScore(0.0, len(target), 0) for _, target in batch)
             return
         try:
@@ -229,8 +217,8 @@ class ForeignNetwork(ConvertedNetwork[tuple[Pieces, Pieces]]):
         except (RuntimeError, ValueError) as error:
             raise self.refused(error, "".join(batch[0][1])) from error
         for (source, target), result in zip(batch, results, strict=True):
-            value = self.log_prob(result.log_probs[model.num_scored :], "".join(target))
-            pieces, unknown = len(source) + len(target), model.count_unknown(source, target)
+            value = self.log_prob(result.log_probs[self.num_scored :], "".join(target))
+            pieces, unknown = len(source) + len(target), self.count_unknown(source, target)
             yield PieceScore(value, pieces, unknown)
 
 

@@ -98,11 +98,12 @@ class System:
     def of_ini(cls, moses_ini: StrPath, **parts: Any) -> "System":
         """Return the system of a moses.ini, with its own weights unless others are given."""
         path = os.fspath(moses_ini)
+        ini = MosesIni.read(path, parts.get("paths_from"))
         weights = parts.pop("weights", None)
         if weights is None:
-            own = MosesIni.read(path, parts.get("paths_from")).tuneable_weights()
+            own = ini.tuneable_weights()
             weights = WeightPair(own, own)
-        return cls(path, Path(path), weights, **parts)
+        return cls(path, Path(path), weights, **{"text": TextProcessing.of(ini), **parts})
 
     @classmethod
     def of_command(
@@ -127,7 +128,8 @@ class System:
     @property
     def name(self) -> str:
         """The name of the system in messages: of its folder, or of a moses.ini."""
-        return str(self.folder) if self.path.endswith("system.toml") else self.path
+        folder, name = os.path.split(self.path)
+        return folder if folder and name == "system.toml" else self.path
 
     def read_ini(self) -> MosesIni:
         """Return the moses.ini.
@@ -304,6 +306,9 @@ def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
         raise whole.error(key, f"expected a list of tables, got {rows!r}")
     for place, row in enumerate(rows, start=1):
         column = read_column(whole.inner(f"{key} {place}", row))
+        if column.kind() == "scores" and key != "columns":
+            problem = "a file of scores belongs to lists that exist: use rescore and tune --lists"
+            raise whole.error(key, problem)
         if isinstance(column, Network) and key != "columns":
             _check_model(whole, key, column)
         yield column

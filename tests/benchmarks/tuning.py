@@ -38,16 +38,9 @@ def measure_tuning(settings: Settings) -> Report:
         folder = Path(name)
         bench = _Lists(settings, folder)
         for method, program in (("mert", "mert"), ("mira", "kbmira")):
-            ours = [
-                *PHRASESCORE,
-                "tune",
-                "--lists",
-                "lists",
-                "--references",
-                "references",
-                "--weights",
-            ]
-            ours += ["moses.ini", "--method", method, "--seed", SEED, "--threads", "1", "--quiet"]
+            ours = [*PHRASESCORE, "tune", "--lists", "lists", "--references", "references"]
+            ours += ["--weights", "moses.ini"]
+            ours += ["--method", method, "--seed", SEED, "--threads", "1", "--quiet"]
             ours += ["--output", "weights"] + ["--starts", starts] * (method == "mert")
             tool = find_tool(program, settings.moses_bin)
             theirs = None

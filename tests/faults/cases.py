@@ -76,9 +76,9 @@ _XBLEU = (
 _ANNOTATE = "annotate {table} --model rnn -o out/out.gz"
 _RESCORE = "rescore {lists} --model rnnsearch -o out/out.gz --cache out/cache"
 _TUNE = (
-    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config small.ini "
+    "tune small.ini --set limits.stack=3 --workers 1 --tokenized "
     "--source dev.en --references dev.fr --method xbleu --iterations 3 --nbest-size 20 --threads 1 "
-    "--working-dir out/loop --translations out/best -o out/out"
+    "--working-dir out/loop -o out/out"
 )
 _RAY = "--engine ray --workers 1"
 _TRAINED = {
@@ -112,8 +112,8 @@ _BEGUN_AGAIN = {
     "score": "score some.en some.fr --model rnnsearch --model rnn --word-scores out/words "
     "-o out/out.gz",
     "rerank": "rerank all.gz --average LM0 --nbest out/out.gz -o out/best",
-    "decode": "decode test.en --config small.ini --stack 3 --processes 2 -o out/out "
-    "--nbest out/lists.gz --nbest-size 9",
+    "translate by a moses.ini": "translate small.ini test.en --tokenized --set limits.stack=3 "
+    "--workers 2 -o out/out --nbest out/lists.gz --nbest-size 9",
     "generate": "generate rnnsearch dev.en --beam 2 -o out/out --nbest out/lists.gz "
     "--nbest-size 5 --threads 1",
     "segment": "segment test.en --model rnn --reverse-model rnn.reverse -o out/out "
@@ -134,9 +134,12 @@ CASES = {
     **{name: Case(command, resume=True) for name, command in _RESUMED.items()},
     **{name: Case(command) for name, command in _BEGUN_AGAIN.items()},
     "tune": Case(_TUNE, resume=True, grows=True),
-    "tune ray": Case(f"{_TUNE} --rescore rnnsearch {_RAY}", resume=True, grows=True),
+    "tune ray": Case(f"{_TUNE} {_RAY}", resume=True, grows=True),
+    "tune lists of a system": Case(
+        _TUNE.replace("small.ini", "system.toml"), resume=True, grows=True
+    ),
     "tune lists": Case(
-        "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out out/ini "
+        "tune --lists lists.gz --references dev.fr --weights moses.ini "
         "--starts 5 --threads 1 -o out/out --report out/report",
         grows=True,
     ),

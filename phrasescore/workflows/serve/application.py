@@ -97,10 +97,7 @@ class TranslationServer:
         return _json({**state, "waiting": self._num_waiting})
 
     async def _answer_json(self, request: Request) -> Response:
-        try:
-            return await self._within_limits(request, self._translate_json)
-        except HTTPException as error:
-            return _to_json(request, error)
+        return await self._within_limits(request, self._translate_json)
 
     async def _answer_xml(self, request: Request) -> Response:
         try:

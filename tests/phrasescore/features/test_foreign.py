@@ -9,7 +9,7 @@ from phrasescore.features.foreign import CTranslate2Model, ForeignScore
 from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache, score_keys
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.model import ForeignNetwork
+from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.scoring import PairLines, Scoring
@@ -67,7 +67,7 @@ def test_the_cache_holds_the_bits_and_spares_the_network(
         assert found[:9] == expected
         assert said.startswith("15 scores by CTranslate2, 9 of them from the ")
         assert score(tiny, HERE, PAIRS[:9], cache, ForeignText(target_prefix="▁the"))[0] != expected
-        monkeypatch.setattr(ForeignNetwork, "score", None)
+        monkeypatch.setattr(ForeignModel, "score", None)
         assert score(tiny, HERE, PAIRS[:9], cache)[0] == expected
 
 

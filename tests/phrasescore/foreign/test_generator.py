@@ -15,7 +15,7 @@ import pytest
 from phrasescore.errors import ModelError
 from phrasescore.features.foreign import ForeignScore
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.generator import GeneratorModel, GeneratorNetwork
+from phrasescore.foreign.generator import GeneratorModel
 from phrasescore.records import PhraseBlock, PhrasePair
 from tests.tiny_generator import END, POSITIONS, TinyGenerator
 
@@ -126,7 +126,7 @@ def test_the_tally_counts_tokens(tiny: TinyGenerator) -> None:
 def test_no_text_is_given_to_the_network_alone_and_the_batch_hardly_matters(
     tiny: TinyGenerator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    network = GeneratorNetwork(GeneratorModel(str(tiny.path), ForeignText()))
+    network = GeneratorModel(str(tiny.path), ForeignText())
     sizes = []
     inner = network.score_batch
 

@@ -15,7 +15,7 @@ from phrasescore.foreign import ForeignText
 from phrasescore.foreign import model as module
 from phrasescore.foreign.converted_folder import count_rows
 from phrasescore.foreign.generator import GeneratorModel
-from phrasescore.foreign.model import ForeignModel, ForeignNetwork
+from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import PhrasePair
 from tests.tiny_generator import TinyGenerator
 from tests.tiny_translator import TinyTranslator, tiny_translator
@@ -56,7 +56,7 @@ def wanted(
 
 
 def score(path: Path, text: ForeignText, pairs: Sequence[PhrasePair]) -> list[float]:
-    network = ForeignNetwork(ForeignModel(str(path), text))
+    network = ForeignModel(str(path), text)
     return [found.log_prob for found in network.score(pairs)]
 
 
@@ -123,7 +123,7 @@ def test_no_pair_is_given_to_the_network_alone(
     tiny: TinyTranslator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The product of a single row may have other last bits, of networks of the usual sizes.
-    network = ForeignNetwork(ForeignModel(str(tiny.path), FRENCH))
+    network = ForeignModel(str(tiny.path), FRENCH)
     sizes = []
     inner = network.score_batch
 
@@ -138,7 +138,7 @@ def test_no_pair_is_given_to_the_network_alone(
 
 
 def test_pieces_and_those_unknown_to_the_model_are_counted(tiny: TinyTranslator) -> None:
-    network = ForeignNetwork(ForeignModel(str(tiny.path), ForeignText()))
+    network = ForeignModel(str(tiny.path), ForeignText())
     (found,) = network.score([pair("the house", "Ω maison")])
     assert (found.pieces, found.unknown) == (2 + 3, 1)  # ▁ Ω ▁maison
 

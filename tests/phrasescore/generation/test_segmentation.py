@@ -58,26 +58,6 @@ def test_the_best_cuts_are_the_best_of_all_segmentations(
     assert best_cuts(confidences) == by_all_segmentations(confidences)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 8), st.integers(1, 8))
-def test_the_best_cuts_of_real_numbers_are_the_best_of_all(
-    seed: int, length: int, longest: int
-) -> None:
-    confidences = -np.random.default_rng(seed).random((length, longest))
-    assert best_cuts(confidences) == by_all_segmentations(confidences)
-
-
-def test_of_equal_segmentations_the_longest_last_segment_is_taken() -> None:
-    # 3 words: [2, 1] and [1, 2] are worth -2 both.
-    confidences = np.array([[-1.0, -1.0, -2.5], [-1.0, -1.0, 0.0], [-1.0, 0.0, 0.0]])
-    assert best_cuts(confidences) == [1, 2]
-
-
-def test_single_words_are_avoided_as_far_as_segments_are_long_enough() -> None:
-    confidences = np.full((5, 2), -math.inf)
-    confidences[:, 1] = [-5.0, -1.0, -5.0, -1.0, 0.0]
-    assert best_cuts(confidences) == [1, 2, 2]
-
-
 @pytest.mark.parametrize(
     ("name", "length", "value"),
     [
@@ -145,12 +125,6 @@ def test_the_candidate_of_the_highest_confidence_is_the_translation() -> None:
     assert found.segments == [Segment(0, 2, ("A", "B"), expected)]
     (found,) = segmenter(Networks(), "forward", cut=cut_nothing).segment([("a", "b")])
     assert found.segments == [Segment(0, 2, ("2",), -1.0)]
-
-
-def test_the_forward_confidence_needs_no_reverse_model() -> None:
-    networks = Networks()
-    found = list(Segmenter(networks.translate, None, FORWARD).segment(SENTENCES))
-    assert [item.words for item in found] == SENTENCES
 
 
 def test_segments_are_the_best_of_all_segmentations_and_their_translations_joined() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from phrasescore.errors import DataError
 from phrasescore.features.language_model import LanguageModelScore
-from phrasescore.language_models.arpa import NgramModel, read_arpa, read_arpa_order
+from phrasescore.language_models.arpa import NgramModel, read_arpa
 from phrasescore.language_models.estimation import estimate
 from phrasescore.language_models.ngram_scorer import load_ngrams
 from phrasescore.language_models.ngram_table import LN_10, score_word
@@ -131,23 +131,6 @@ def test_scores_and_states_are_those_of_kenlm(repository: Path, folder: str) -> 
     lines = [[*line, "</s>"] for line in lines]
     lines += [["unheard", "le", "<s>", "</s>", "le", "<unk>", "</s>"]]
     check_against_kenlm(str(where / "lm.fr.arpa.gz"), lines)
-
-
-@pytest.mark.parametrize("order", range(1, 11))
-def test_models_of_any_order_are_read(tmp_path: Path, order: int) -> None:
-    """A model in which "x x" goes on as long as it can: log10 p = -1/n after n-1 words."""
-    lines = ["\\data\\", "ngram 1=3", *(f"ngram {n}=1" for n in range(2, order + 1)), ""]
-    lines += ["\\1-grams:", "-99\t<s>\t-1", "-2\t</s>\t0", "-1\tx\t-0.5", ""]
-    for n in range(2, order + 1):
-        lines += [f"\\{n}-grams:", f"{-1 / n:.9f}\t{' '.join(['x'] * n)}", ""]
-    path = tmp_path / "lm.gz"
-    path.write_bytes(gzip.compress("\n".join([*lines, "\\end\\", ""]).encode()))
-    assert read_arpa_order(str(path)) == order
-    model = read_arpa(str(path))
-    found = scores(model, ["x"] * 11, begin=False)
-    wanted = [-1 / min(n, order) for n in range(1, 12)]
-    assert [log_prob for log_prob, _ in found] == pytest.approx(wanted)
-    assert [length for _, length in found] == [min(n, order - 1) for n in range(1, 12)]
 
 
 def test_a_model_that_lacks_most_suffixes_is_read(tmp_path: Path) -> None:

@@ -152,7 +152,7 @@ def test_torch_has_the_callers_threads_again(
         ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
-            lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),
+            lambda: phrasescore.tune_system("moses.ini", "src", "ref", "out"),
         ),
     ],
 )

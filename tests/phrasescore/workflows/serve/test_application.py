@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from phrasescore.workflows.translation.pipeline import SystemTask
-from phrasescore.workflows.translation.translate import SystemTranslation
 
 from moses_integration.source_text import MAX_WORDS
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.settings.compute import Serving
+from phrasescore.systems.ranking import TranslationTask
+from phrasescore.systems.translation import Translation
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls
@@ -27,17 +27,17 @@ from tests.phrasescore.workflows.serve.server import ask_application
 class Collector:
     """Answers each sentence by ``answer``, if it does not stay silent."""
 
-    answer: Callable[[str, "Future[SystemTranslation]"], None]
-    submitted: list["Future[SystemTranslation]"] = field(default_factory=list)
+    answer: Callable[[str, "Future[Translation]"], None]
+    submitted: list["Future[Translation]"] = field(default_factory=list)
 
-    def submit(self, text: str, _: SystemTask, *, tokenized: bool) -> "Future[SystemTranslation]":
+    def submit(self, text: str, _: TranslationTask, *, tokenized: bool) -> "Future[Translation]":
         del tokenized
         self.submitted.append(Future())
         self.answer(text, self.submitted[-1])
         return self.submitted[-1]
 
 
-def silent(_: str, answer: "Future[SystemTranslation]") -> None:
+def silent(_: str, answer: "Future[Translation]") -> None:
     del answer
 
 
@@ -45,8 +45,8 @@ def failing(error: Exception) -> Collector:
     return Collector(lambda _, answer: answer.set_exception(error))
 
 
-def upper(text: str, answer: "Future[SystemTranslation]") -> None:
-    answer.set_result(SystemTranslation((text,), text.upper(), (text,), 0.5, b"", ()))
+def upper(text: str, answer: "Future[Translation]") -> None:
+    answer.set_result(Translation((text,), text.upper(), (text,), 0.5, b"", ()))
 
 
 def make(collector: Collector, **settings: Any) -> TranslationServer:
@@ -262,7 +262,7 @@ def test_wrong_calls_of_the_system_are_faults(
 
 
 def test_each_call_in_a_multicall_has_its_own_answer() -> None:
-    def answer(text: str, answer: "Future[SystemTranslation]") -> None:
+    def answer(text: str, answer: "Future[Translation]") -> None:
         if text == "wrong":
             answer.set_exception(DataError("text", 1, "wrong"))
         else:

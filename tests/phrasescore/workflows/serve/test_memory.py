@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.translation.translate import SystemTranslation, load_system
 
 from moses_integration.decoder import phrase_options
 from moses_integration.decoder.options import TargetNumbers
 from phrasescore.settings.compute import Compute
+from phrasescore.systems.translation import Translation
+from phrasescore.systems.translator import load_system
 from tests.doubles import RandomCslm
 from tests.phrasescore.workflows.serve.server import PLAIN, write_system
 
@@ -32,7 +33,7 @@ def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(TargetNumbers, "forget", measure)
 
-    def translate() -> list[SystemTranslation]:
+    def translate() -> list[Translation]:
         lengths.clear()
         with load_system(system, compute=Compute(workers=1, device="cpu")) as loaded:
             return list(loaded.translate(SENTENCES, nbest=3, explain=True))
