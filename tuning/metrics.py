@@ -71,34 +71,6 @@ class ReferenceMetric(Metric, Protocol):
         """
 
 
-class Interpolated:
-    """A weighted mean of metrics, with their statistics concatenated; weights are relative."""
-
-    def __init__(self, metrics: Sequence[ReferenceMetric], weights: Sequence[float]) -> None:
-        shares = np.array(weights, np.float64)
-        self._metrics = tuple(metrics)
-        self._shares = shares / shares.sum()
-        self._ends = np.cumsum([metric.num_stats for metric in metrics])
-        self.num_stats = int(self._ends[-1])
-        parts = zip(self._shares, self._metrics, strict=True)
-        self.name = " + ".join(f"{share:.3g} {metric.name}" for share, metric in parts)
-
-    def statistics(
-        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int]
-    ) -> Statistics:
-        """See `ReferenceMetric.statistics`."""
-        stats = [metric.statistics(hypotheses, segments) for metric in self._metrics]
-        return np.concatenate(stats, axis=1)
-
-    def score(self, sums: Statistics) -> Statistics:
-        """See `Metric.score`."""
-        parts = np.split(sums, self._ends[:-1], axis=-1)
-        total = np.zeros(sums.shape[:-1])
-        for share, metric, part in zip(self._shares, self._metrics, parts, strict=True):
-            total += share * metric.score(part)
-        return total
-
-
 class CorpusBleu:
     """BLEU (Papineni et al., 2002) from summed statistics, as a `Metric` without references."""
 

@@ -12,7 +12,6 @@ METHODS: dict[str, str] = {
     "mira": "tuning.mira:search_mira",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-# Tuning maximises a weighted mean of metrics.
 MetricName = Literal["bleu", "chrf", "word_accuracy", "cer"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 

@@ -11,7 +11,6 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
-from tuning.settings import METRICS
 
 _SHARED = {"references", "start", "output", "report"}
 _OF_LISTS = _SHARED | {"lists", "threads"} | names_of(tuning.ListTuning)
@@ -19,24 +18,6 @@ _OF_LISTS = _SHARED | {"lists", "threads"} | names_of(tuning.ListTuning)
 _OF_SYSTEM = {"names", "decoder", "decoder_flags", "nbest_size", "changes"}
 _OF_ROUNDS = _SHARED | {"source", "work", "tokenized", "resume"}
 _OF_ROUNDS |= names_of(tuning.RoundTuning, Compute)
-
-
-def _metric_weights(
-    ctx: click.Context, param: click.Parameter, values: tuple[str, ...]
-) -> dict[str, float] | None:
-    """Return the weights of metrics, NAME[=WEIGHT] each: more than 0, and 1 by default."""
-    weights: dict[str, float] = {}
-    for value in values:
-        name, separator, text = value.partition("=")
-        try:
-            weight = float(text if separator else "1")
-        except ValueError:
-            weight = float("nan")
-        if not name or not 0 < weight < float("inf") or name in weights:
-            expected = f"each metric once, such as {METRICS[0]} or {METRICS[0]}=0.5"
-            raise click.BadParameter(f"expected {expected}, got {value!r}", ctx, param)
-        weights[name] = weight
-    return weights or None
 
 
 @options.verb(
@@ -87,14 +68,7 @@ def _metric_weights(
     "DIR",
     show_default="OUTPUT.work",
 )
-@options.of(
-    tuning.TuningMethod,
-    metrics={
-        "multiple": True,
-        "callback": _metric_weights,
-        "show_default": METRICS[0],
-    },
-)
+@options.of(tuning.TuningMethod)
 @options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
 @options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
 @heading("Output")

@@ -1,10 +1,10 @@
 """Settings and files of tuning."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
-from tuning.settings import METRICS, MethodName
+from tuning.settings import MethodName, MetricName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,13 +15,7 @@ class TuningMethod(Settings, heading="Tuning"):
         "mert",
         "The tuning method: mert for up to about twenty features; mira or xbleu for more.",
     )
-    # The weight of each metric; None for BLEU only.
-    metrics: Mapping[str, float] | None = optional(
-        f"The metric to maximise: {', '.join(METRICS)}. Several metrics are combined "
-        "as a weighted mean.",
-        flags="--metric",
-        metavar="NAME[=WEIGHT]",
-    )
+    metric: MetricName = option("bleu", "The metric to maximise.")
     fixed: Sequence[str] = option(
         (),
         "Keep the weight of this feature; NAME_0 is its first value.",
@@ -32,11 +26,6 @@ class TuningMethod(Settings, heading="Tuning"):
     starts: int = option(
         20, "Number of random starts of mert, in addition to the start weights.", ge=0
     )
-
-    @property
-    def metric_weights(self) -> dict[str, float]:
-        """The weight of each metric, by name; BLEU only by default."""
-        return dict(self.metrics or {"bleu": 1.0})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,16 +8,15 @@ import numpy as np
 
 from moses_integration.list_features import FeatureColumns
 from moses_integration.nbest import NbestList, read_every_list
-from phrasescore.errors import ArgumentError
 from phrasescore.systems.text_checks import warn_of_lengths
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
-from tuning.metrics import Bleu, Chrf, Interpolated, ReferenceMetric
+from tuning.metrics import Bleu, Chrf, ReferenceMetric
 from tuning.pool import Pool, union
-from tuning.settings import METRICS
+from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-_METRICS: dict[str, Callable[[list[Any]], ReferenceMetric]] = {
+_METRICS: dict[MetricName, Callable[[list[Any]], ReferenceMetric]] = {
     "bleu": Bleu,
     "chrf": Chrf,
     "word_accuracy": WordAccuracy,
@@ -30,21 +29,14 @@ class ListReader:
     """Makes pools of n-best lists; the statistics of each hypothesis are computed only once.
 
     :param references: the words of each reference, indexed by text and sentence.
-    :param metrics: the weight of each metric, by name.
     :ivar metric: the metric against the references of all segments.
     :ivar num_segments: the number of segments.
     """
 
     def __init__(
-        self, references: Sequence[Sequence[tuple[str, ...]]], metrics: Mapping[str, float]
+        self, references: Sequence[Sequence[tuple[str, ...]]], metric: MetricName = "bleu"
     ) -> None:
-        for name, weight in metrics.items():
-            if name not in METRICS or not 0 < weight < float("inf"):
-                known = " or ".join(METRICS)
-                raise ArgumentError(f"--metric: expected {known}, and weights above 0")
-        chosen = [_METRICS[name](list(references)) for name in metrics]
-        several = len(chosen) > 1
-        self.metric = Interpolated(chosen, list(metrics.values())) if several else chosen[0]
+        self.metric = _METRICS[metric](list(references))
         self._reference_words = sum(map(len, references[0]))
         self.num_segments = num_segments = len(references[0])
         self._columns = FeatureColumns()

@@ -94,7 +94,7 @@ def describe_run(
         ],
         "packages": [each.fingerprint for each in named if each is not None],
         "method": settings.method,
-        "metric": settings.metric_weights,
+        "metric": settings.metric,
         "starts": settings.starts,
         "fixed features": list(settings.fixed),
         "seed": settings.seed,

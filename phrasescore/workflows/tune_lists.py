@@ -65,7 +65,7 @@ def tune(
     check_files([*paths, *texts, weights_path(start)], written)
     words = [read_sentences(path) for path in texts]
     check_aligned(words)
-    reader = ListReader([each.words for each in words], settings.metric_weights)
+    reader = ListReader([each.words for each in words], settings.metric)
     pool = reader.read_files(paths, allow_missing=settings.allow_missing)
     first = _start_vector(start, pool)
     size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"

@@ -89,7 +89,7 @@ def tune_system(
         raise DataError(source, None, f"{expected}, found {len(given.words):,}")
     lines = (" ".join(words).encode() for words in given.words)
     sentences = [translator.prepare(number, line) for number, line in enumerate(lines, start=1)]
-    reader = ListReader(known, settings.metric_weights)
+    reader = ListReader(known, settings.metric)
     run = TuningRun(
         Rounds(translator, sentences, work, reader, progress),
         settings,

@@ -4,11 +4,9 @@ import random
 from collections.abc import Sequence
 from functools import cache
 
-import numpy as np
 import pytest
 
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
-from tuning.metrics import Interpolated
 
 Words = Sequence[str]
 
@@ -68,14 +66,6 @@ def test_empty_references_have_errors_but_no_words() -> None:
     statistics = metric.statistics([[], ["a"]], [0, 0])
     assert statistics.tolist() == [[0, 0], [1, 0]]
     assert metric.score(statistics).tolist() == [1, 0]
-
-
-def test_they_combine_with_other_metrics() -> None:
-    references = [[["ab", "c"]]]
-    metric = Interpolated([WordAccuracy(references), CharacterAccuracy(references)], [1, 3])
-    statistics = metric.statistics([["ab", "d"]], [0])
-    assert float(metric.score(np.asarray(statistics[0]))) == 0.25 * 1 / 2 + 0.75 * 3 / 4
-    assert metric.name == "0.25 word accuracy + 0.75 1 - CER"
 
 
 def test_no_hypothesis_has_no_statistics() -> None:

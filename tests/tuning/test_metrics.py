@@ -15,8 +15,6 @@ from tuning.metrics import (
     BleuScore,
     Chrf,
     CorpusBleu,
-    Interpolated,
-    ReferenceMetric,
     bleu,
     chrf,
     sentence_bleu,
@@ -242,25 +240,3 @@ def test_no_hypothesis_has_no_statistics() -> None:
 def test_wrong_numbers_of_segments_are_refused() -> None:
     with pytest.raises(ValueError, match=r"references of equal length, got \[1, 2\]"):
         Chrf([[["a"]], [["a"], ["b"]]])
-
-
-REFERENCES = [[["the", "cat", "is", "here", "now"], ["a", "dog", "was", "there", "too"]]]
-HYPOTHESES = [["the", "cat", "is", "here"], ["the", "dog", "was", "there", "too"]]
-
-
-def test_an_interpolated_score_is_the_weighted_mean() -> None:
-    parts: list[ReferenceMetric] = [Bleu(REFERENCES), Chrf(REFERENCES)]
-    metric = Interpolated(parts, [3, 1])
-    sums = metric.statistics(HYPOTHESES, [0, 1]).sum(axis=0)
-    assert len(sums) == metric.num_stats == 9 + 18
-    first, second = bleu(sums[:9]), chrf(sums[9:])
-    assert 0 < first < second < 1
-    assert float(metric.score(sums)) == pytest.approx(0.75 * first + 0.25 * second, rel=1e-15)
-    assert metric.score(np.stack([sums, sums])).shape == (2,)
-    assert metric.name == "0.75 BLEU + 0.25 chrF2"
-
-
-def test_one_metric_alone_is_that_metric() -> None:
-    metric = Interpolated([Bleu(REFERENCES)], [0.1])
-    statistics = metric.statistics(HYPOTHESES, [0, 1])
-    assert metric.score(statistics).tolist() == bleu(statistics).tolist()

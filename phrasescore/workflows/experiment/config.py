@@ -5,7 +5,6 @@ Paths are relative to the file. An unknown key is rejected, and the closest know
 """
 
 import logging
-import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -95,18 +94,12 @@ class Tuning:
     method: str = "mert"
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
-    metric: tuple[str, ...] = ()  # as in ``phrasescore tune --metric``; empty for BLEU
-
-    @property
-    def metrics(self) -> dict[str, float]:
-        """The weight of each metric."""
-        pairs = (metric.partition("=") for metric in self.metric)
-        return {name: float(weight or 1) for name, _, weight in pairs}
+    metric: str = "bleu"
 
     @property
     def table_metric(self) -> TableMetric:
         """The metric of the table: the tuning's, if the table can show it."""
-        return "word_accuracy" if self.metric == ("word_accuracy",) else "bleu"
+        return "word_accuracy" if self.metric == "word_accuracy" else "bleu"
 
     @property
     def seeds(self) -> tuple[int, ...]:
@@ -180,12 +173,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     limits = read_limits(whole.table("engine").table("search"), engine.search)
     engine = replace(engine, search=dict(limits))
     whole.table("tuning").check_choice("method", tuning.method, METHODS)
-    for metric in tuning.metric:
-        name, _, weight = metric.partition("=")
-        whole.table("tuning").check_choice("metric", name, METRICS)
-        if weight and not _is_positive(weight):
-            problem = f"expected a weight above 0, such as {name}=0.5, got {metric!r}"
-            raise whole.table("tuning").error("metric", problem)
+    whole.table("tuning").check_choice("metric", tuning.metric, METRICS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
@@ -215,13 +203,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     return Experiment(
         path, data, engine, models, features, tuning, systems, file.text, frozenset(absolute)
     )
-
-
-def _is_positive(number: str) -> bool:
-    try:
-        return 0 < float(number) < math.inf
-    except ValueError:
-        return False
 
 
 def _check_search_networks(

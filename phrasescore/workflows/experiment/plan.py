@@ -322,7 +322,7 @@ class _Planner:
             "earlier": tuple(earlier),
             "settings": RoundTuning(
                 method=tuning.method,  # type: ignore[arg-type]  # it is checked
-                metrics=tuning.metrics or None,
+                metric=tuning.metric,  # type: ignore[arg-type]
                 seed=run.seed,
                 iterations=row.iterations or engine.iterations,
                 patience=row.patience or engine.patience,

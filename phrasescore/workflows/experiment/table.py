@@ -161,7 +161,7 @@ def describe(wanted: Experiment) -> Iterator[str]:
     tuning, rows = wanted.tuning, wanted.systems
     own = [f"{row.name}: {row.iterations}" for row in rows if row.iterations is not None]
     others = f" ({', '.join(own)})" if own else ""
-    metric = f" for {', '.join(tuning.metric)}" if tuning.metric else ""
+    metric = "" if tuning.metric == "bleu" else f" for {tuning.metric}"
     yield (
         f"Weights of each row tuned on dev by {tuning.method}{metric}, seeds "
         f"{', '.join(map(str, tuning.seeds))}; lists of {engine.nbest_size}, "

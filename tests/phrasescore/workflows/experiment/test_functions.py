@@ -35,7 +35,7 @@ MODELS = """
 stack = 5
 [tuning]
 replicas = 1
-metric = ["chrf", "bleu=0.5"]
+metric = "chrf"
 [text]
 lowercase = true
 [models.encoder-decoder]
