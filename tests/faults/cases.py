@@ -76,9 +76,9 @@ _XBLEU = (
 _ANNOTATE = "annotate {table} --model rnn -o out/out.gz"
 _RESCORE = "rescore {lists} --model rnnsearch -o out/out.gz --cache out/cache"
 _TUNE = (
-    "tune --decoder embedded --decoder-flags '--stack 3 --processes 1' --config small.ini "
+    "tune small.ini --set limits.stack=3 --workers 1 --tokenized "
     "--source dev.en --references dev.fr --method xbleu --iterations 3 --nbest-size 20 --threads 1 "
-    "--working-dir out/loop --translations out/best -o out/out"
+    "--working-dir out/loop -o out/out"
 )
 _RAY = "--engine ray --workers 1"
 _TRAINED = {
@@ -134,9 +134,12 @@ CASES = {
     **{name: Case(command, resume=True) for name, command in _RESUMED.items()},
     **{name: Case(command) for name, command in _BEGUN_AGAIN.items()},
     "tune": Case(_TUNE, resume=True, grows=True),
-    "tune ray": Case(f"{_TUNE} --rescore rnnsearch {_RAY}", resume=True, grows=True),
+    "tune ray": Case(f"{_TUNE} {_RAY}", resume=True, grows=True),
+    "tune lists of a system": Case(
+        _TUNE.replace("small.ini", "system.toml"), resume=True, grows=True
+    ),
     "tune lists": Case(
-        "tune lists.gz --references dev.fr --moses-ini moses.ini --moses-ini-out out/ini "
+        "tune --lists lists.gz --references dev.fr --weights moses.ini "
         "--starts 5 --threads 1 -o out/out --report out/report",
         grows=True,
     ),

@@ -42,7 +42,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
         for command in (
             "annotate bomb.gz --model rnn -o bomb.out --threads 1 --engine here",
             "rescore bomb.gz --source dev.en --model rnnsearch -o bomb.out --engine here",
-            "tune bomb.gz --references dev.fr --weights weights -o bomb.out",
+            "tune --lists bomb.gz --references dev.fr --weights weights -o bomb.out",
         ):
             yield f"{command.split()[0]} of {name}", _with_little_memory(command, folder)
     (folder / "bomb.gz").unlink()

@@ -160,6 +160,10 @@ def make_material(folder: Path) -> None:
     script.write_text(_DECODER)
     script.chmod(0o755)
     shutil.copy(folder / "nbest", folder / "decoded.nbest")
+    columns = ['model = "cslm"', 'lm = "general.arpa"', 'lexicon = "f2e"']
+    columns += ['reverse_lexicon = "e2f"', 'feature = "length_ratio"']
+    rows = ", ".join(f"{{ {column} }}" for column in columns)
+    (folder / "lists.toml").write_text(f'moses_ini = "moses.ini"\nlists = [{rows}]\n')
     (folder / "made.experiment").mkdir()
     (folder / "made.experiment" / "table.toml").write_text(_TABLE)
     sides = [w.decode() for w in english], [w.decode() for w in french]
@@ -181,14 +185,13 @@ def make_material(folder: Path) -> None:
         )
         shutil.rmtree("worked")
         # Nobody waits in vain for what is compiled: that is done here.
-        _run("decode source --config moses.ini --workers 1 --engine here --stack 5 -o made")
+        _run("translate moses.ini source --tokenized --workers 1 --engine here -o made")
         _stop("rescore nbest --source source --model lstm -o begun")
         _stop("annotate table --model rnn -o scored --engine here")
         _run_more()
         _run(
-            "tune --decoder ./decoder.sh --config moses.ini --source source "
-            "--references references --iterations 1 --method xbleu --working-dir loop "
-            "-o made --report report.json --format json"
+            "tune moses.ini --decoder ./decoder.sh --source source --references references "
+            "--iterations 1 --method xbleu --working-dir loop -o tuned --report report.json"
         )
     finally:
         os.chdir(before)

@@ -64,14 +64,10 @@ _ALIGNED = f"rescore aligned.nbest --source source --model joint {_HERE}"
 _LEXICONS = "--lexicon f2e --reverse-lexicon e2f"
 _WEIGHTS = "--references references --weights weights"
 _LOOP = (
-    "tune --decoder ./decoder.sh --config moses.ini --source source --references references "
-    "--iterations 1 --method xbleu --threads 1 -o out --working-dir"
+    "--decoder ./decoder.sh --source source --references references --iterations 1 --method xbleu "
+    "--threads 1 -o out --working-dir"
 )
-_RESCORED_LOOP = (
-    f"{_LOOP} new.loop --rescore cslm --rescore-lm general.arpa --rescore-lexicon f2e "
-    "--rescore-reverse-lexicon e2f --rescore-feature length_ratio"
-)
-_DECODE = "decode source --config moses.ini --workers 1 --engine here --stack 5"
+_TRANSLATE = "translate moses.ini source --tokenized --workers 1 --engine here"
 _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
@@ -193,28 +189,39 @@ _TUNING = {
         for kind in ("joshua", "sparse")
         for verb, more in (
             ("rerank", ""),
-            ("tune", "--references references --method mira --threads 1"),
+            ("tune --lists", "--references references --method mira --threads 1"),
         )
     },
     "tune": Subject(
-        f"tune nbest {_WEIGHTS} --starts 1 --threads 1", "nbest references weights", finite()
+        f"tune --lists nbest {_WEIGHTS} --starts 1 --threads 1",
+        "nbest references weights",
+        finite(),
     ),
     "tune weight-file": Subject(
-        "tune sparse.nbest --references references --moses-ini sparse.ini --moses-ini-out out "
+        "tune --lists sparse.nbest --references references --weights sparse.ini -o out "
         "--method xbleu --threads 1",
         "sparse.ini sparse.part sparse.nbest",
         finite("sparse.ini"),
-        "out out.sparse-weights",
     ),
     "tune decoder": Subject(
-        f"{_LOOP} new.loop", "decoded.nbest", finite(), "out new.loop/", "new.loop/"
+        f"tune moses.ini {_LOOP} new.loop",
+        "decoded.nbest",
+        finite(out="out/weights"),
+        "out/ new.loop/",
+        "new.loop/",
     ),
-    "tune work": Subject(f"{_LOOP} loop --resume", "loop", finite(), "out", "loop/"),
+    "tune work": Subject(
+        f"tune moses.ini {_LOOP} loop --resume",
+        "loop",
+        finite(out="out/weights"),
+        "out/",
+        "loop/",
+    ),
     "tune rescore": Subject(
-        _RESCORED_LOOP,
+        f"tune lists.toml {_LOOP} new.loop",
         "cslm general.arpa f2e e2f decoded.nbest",
-        finite(),
-        "out new.loop/",
+        finite(out="out/weights"),
+        "out/ new.loop/",
         "new.loop/",
     ),
     "evaluate": Subject(
@@ -224,12 +231,8 @@ _TUNING = {
     ),
 }
 _TRANSLATING = {
-    "decode": Subject(_DECODE, "source moses.ini table reordering lm.arpa", a_line_each()),
-    "decode networks": Subject(
-        f"{_DECODE} --feature cslm --model cslm --feature joint --model joint --threads 1 "
-        "--backoff-lm general.arpa",
-        "cslm joint table general.arpa",
-        a_line_each(),
+    "translate moses.ini": Subject(
+        _TRANSLATE, "source moses.ini table reordering lm.arpa", a_line_each()
     ),
     "translate": Subject(
         f"translate system.toml source --tokenized {_EXPLAINED}",

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+from phrasescore.workflows.translation.system import read_system
 
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.features.columns import Column
@@ -15,7 +16,6 @@ from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.old_names import other_name, weights_for
-from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.config import read_experiment
 from tests.command_line import check_refusal, run, succeeded
 from tests.random_networks import RandomNetwork
@@ -77,7 +77,7 @@ def test_rerank_and_tune_match_old_and_new_names(
     succeeded(run("rerank", "lists", "--weights", "weights", "-o", "out"))
     assert Path("out").read_text() == "b a\n"  # -0.75 is more than -1
     given = ("--references", "references", "--weights", "weights", "--seed", "1")
-    result = succeeded(run("tune", "lists", *given, "-o", "tuned"))
+    result = succeeded(run("tune", "--lists", "lists", *given, "-o", "tuned"))
     assert "without a weight" not in result.stderr
     assert f"\n{lists.split('= ')[1].split()[1]}= " in Path("tuned").read_text()
     assert Path("lists").read_text() == lists
@@ -88,10 +88,11 @@ def test_lists_with_both_names_are_refused(tmp_path: Path, monkeypatch: pytest.M
     Path("lists").write_text(OLD_LIST.replace("Attention", "RNNsearch0= -1 Attention"))
     Path("weights").write_text("LM0= 0.25\nAttention0= 0.25\n")
     Path("references").write_text("b a\n")
-    given = ("lists", "--weights", "weights")
+    given = ("--weights", "weights")
     problem = "weights: there is no weight for RNNsearch0, and the weight of Attention0 may be for"
-    check_refusal(run("rerank", *given, "-o", "out"), problem)
-    check_refusal(run("tune", *given, "--references", "references", "-o", "out"), problem)
+    check_refusal(run("rerank", "lists", *given, "-o", "out"), problem)
+    tune = ("tune", "--lists", "lists", "--references", "references")
+    check_refusal(run(*tune, *given, "-o", "out"), problem)
     assert not Path("out").exists()
 
 

@@ -450,5 +450,5 @@ def test_moses_searches_are_refused(folder: Path) -> None:
     (folder / "bin" / "moses").touch()
     path = folder / "moses.toml"
     path.write_text('moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\n')
-    problem = "moses.toml: decoder: serve requires the embedded search: Moses reads a whole text"
+    problem = "moses.toml: decoder: serve requires the search of this package: other decoders"
     check_refusal(run("serve", str(path)), problem)
