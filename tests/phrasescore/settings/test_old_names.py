@@ -4,7 +4,6 @@ import re
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.translation.system import read_system
 
 from phrasescore.errors import ConfigError, PhrasescoreError
 from phrasescore.features.columns import Column
@@ -16,6 +15,7 @@ from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.old_names import other_name, weights_for
+from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.config import read_experiment
 from tests.command_line import check_refusal, run, succeeded
 from tests.random_networks import RandomNetwork
