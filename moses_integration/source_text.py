@@ -1,9 +1,8 @@
-"""Source texts, and selection of table lines whose phrases occur in them.
+"""Source texts, and the keys of phrases that occur in them or in the lines of a table.
 
-A text is tokenised, with one sentence per line. Phrases are looked up by a 64-bit hash of their
-words (`phrasescore.io.hashing`). Selecting lines takes about as long as reading the file. Compiled
-code reads each line only up to the end of its key, regardless of the blanks between words. The key
-consists of the words in the first field (a source phrase) or in the first two (a phrase pair).
+A text is tokenised, with one sentence per line. The key of a phrase is a 64-bit hash of its words
+(`phrasescore.io.hashing`), regardless of the blanks between words. The key of a table's line is
+that of the words in the first field (a source phrase) or in the first two (a phrase pair).
 """
 
 from collections.abc import Iterable, Sequence

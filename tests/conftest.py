@@ -78,7 +78,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     # The longest ones first: at the end, other workers would wait for them.
     items.sort(key=lambda item: "pretend_cuda" not in item.nodeid)
     for item in items:
-        if any(name in item.nodeid for name in ("decode", "embedded", "fuzz", "pretend_cuda")):
+        if any(name in item.nodeid for name in ("translat", "embedded", "fuzz", "pretend_cuda")):
             # The first one compiles the search or makes all material, which takes a core a minute.
             item.add_marker(pytest.mark.timeout(600))
         for mark in item.iter_markers():

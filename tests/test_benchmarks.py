@@ -13,7 +13,7 @@ import pytest
 import torch
 from click.testing import CliRunner
 
-from tests.benchmarks import generation, rescoring, tuning
+from tests.benchmarks import rescoring, tuning
 from tests.benchmarks.commands import Cost, find_tool
 from tests.benchmarks.material import write_lists, write_slices
 from tests.benchmarks.run import main
@@ -96,15 +96,6 @@ def test_the_transformer_has_the_scores_of_ctranslate2(
     assert figures["transformer: largest difference in log"]["max"] < 1e-4
 
 
-@pytest.mark.slow
-def test_caching_compares_the_same_bytes(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(rescoring, "CACHE_PRESET", "rnnsearch-small")
-    figures = run(repository, tmp_path, "caching", "--cache-lists", "20")
-    assert figures["a full cache"]["median"] > 0
-
-
 def test_lists_at_equal_distances_are_written_with_their_sources(
     repository: Path, tmp_path: Path
 ) -> None:
@@ -136,30 +127,6 @@ def test_tuning_names_seconds_and_bleu(repository: Path, tmp_path: Path) -> None
 def test_weights_are_read_as_mert_and_kbmira_write_them() -> None:
     assert tuning.read_weights("0.1 -0.2 3e-05\n") == ["0.1", "-0.2", "3e-05"]
     assert tuning.read_weights("F0 0.1\nF1 -0.2\n") == ["0.1", "-0.2"]
-
-
-@pytest.mark.slow
-def test_tuning_scale_measures_each_method_in_a_process_of_its_own(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuning, "SIZES", ((20, ("mert", "mira")),))
-    figures = run(repository, tmp_path, "tuning_scale", "--scale", "4", "5", "--starts", "1")
-    for method in ("mert", "mira"):
-        what = f"20 features, {method}"
-        assert figures[f"{what}: peak of the process"]["min"] > 10
-        reached = figures[f"{what}: BLEU reached"]["min"]
-        assert reached >= figures[f"{what}: BLEU at the start"]["min"]
-
-
-@pytest.mark.slow
-def test_each_width_is_measured_with_the_same_translations(
-    repository: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(generation, "WIDTHS", (1, 3))
-    figures = run(repository, tmp_path, "generation", "--sentences", "8", "--repeats", "2")
-    for width in (1, 3):
-        label = f"random, beam {width}: batched against one at a time"
-        assert len(figures[label]["values"]) == 2
 
 
 @pytest.mark.slow

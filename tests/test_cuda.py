@@ -287,11 +287,12 @@ def test_a_search_asks_a_network_there(
     monkeypatch.chdir(tmp_path)
     files = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": "la maison\nla bleue\n" * 3}
     files["weights"] = f"{name}= 0.3\n"
+    files["system.toml"] = 'moses_ini = "moses.ini"\nweights = "weights"\n'
+    files["system.toml"] += f'search = [{{ model = "{folder / kind}" }}]\n'
     for name, text in files.items():
         Path(name).write_text(text)
-    model = (f"--feature={kind}", "--model", folder / kind, "--weights=weights")
     # One process: this one has used the device, and cannot be forked any more.
-    command = ("decode", "source", "--config=moses.ini", *model, "--processes=1")
+    command = ("translate", "system.toml", "source", "--tokenized", "--workers=1")
     cpu, cuda = on_both(tmp_path, *command)
     assert cuda.read_bytes() == cpu.read_bytes()
 

@@ -82,8 +82,9 @@ def test_lists_are_reranked_with_their_weights(folder: Path) -> None:
 
 
 def test_lists_are_tuned_from_their_start_weights(folder: Path) -> None:
-    words = ("lists/rescored", "--references", "dev.t", "--weights", "lists/start", "--starts", "1")
-    result = succeeded(run("tune", *words, "--threads", "1", "-o", folder / "weights"))
+    words = ("--lists", "lists/rescored", "--references", "dev.t", "--weights", "lists/start")
+    options = ("--starts", "1", "--threads", "1")
+    result = succeeded(run("tune", *words, *options, "-o", folder / "weights"))
     assert tuned_scores(result).startswith("BLEU 24.21 -> ")  # lists/report.json
 
 
@@ -96,19 +97,9 @@ def test_a_network_is_trained_for_bleu_with_its_lists_and_weights(folder: Path) 
 
 def test_an_annotated_table_is_decoded_with_its_columns(folder: Path) -> None:
     ini = "out/tables/rnn+reverse+unknown_words/moses.ini"
-    words = (
-        "-f",
-        ini,
-        "--processes",
-        "1",
-        "--stack",
-        "5",
-        "--nbest",
-        folder / "nbest",
-        "--nbest-size",
-        "3",
-    )
-    succeeded(run("decode", "test.s", *words, "-o", folder / "out"))
+    words = ("test.s", "--tokenized", "--workers", "1", "--set", "limits.stack=5")
+    lists = ("--nbest", folder / "nbest", "--nbest-size", "3", "-o", folder / "out")
+    succeeded(run("translate", ini, *words, *lists))
     assert (folder / "nbest").read_bytes() == Path("lists/annotated.nbest").read_bytes()
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from moses_integration.decoder import configuration as kinds
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.phrase_tables import PhrasePairs
+from moses_integration.decoder.phrase_tables import Alignment, PhrasePairs
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.arpa import NgramModel, read_arpa
@@ -72,7 +72,7 @@ class OptionTable:
 
     :param other_language_weight: the total weight of other features that are language models. The
         first n-gram model estimates their scores for words that are not yet translated.
-    :param numbers: the words by number, to which new ones are added; None for a new numbering.
+    :param numbers: the words by number, to which new ones are added.
     :ivar words: the words by id, starting with the words of the language models.
     :ivar kept: the rows in ``pairs`` that are kept for each source phrase, best first.
     """
@@ -82,10 +82,9 @@ class OptionTable:
         configuration: DecoderConfiguration,
         model: NgramModel,
         pairs: PhrasePairs,
-        other_language_weight: float = 0.0,
-        numbers: TargetNumbers | None = None,
+        other_language_weight: float,
+        numbers: TargetNumbers,
     ) -> None:
-        numbers = numbers or TargetNumbers(model)
         self.words = numbers.words
         slots = [slot for slot in configuration.slots if slot.kind in kinds.STATELESS]
         self._targets, unique = _distinct(numbers, pairs.targets)
@@ -102,10 +101,7 @@ class OptionTable:
         self._estimate, self._other_estimate = estimate[kept], other[kept]
         self._reordering = pairs.reordering[kept]
         self._unique = unique[kept]
-        self._alignments: list[bytes] = [pairs.alignments[row] for row in kept]
-        self._affiliations = None
-        if pairs.affiliations is not None:
-            self._affiliations = RaggedArray.from_rows([pairs.affiliations[row] for row in kept])
+        self._alignments: list[Alignment] = [pairs.alignments[row] for row in kept]
         self._longest = configuration.search.max_phrase_length
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:
@@ -145,14 +141,16 @@ class OptionTable:
         None is returned if the tables were read without alignments. As in Moses, an unaligned word
         gets the affiliation of a word in the same phrase (BilingualLM::getSourceWords).
         """
-        if self._affiliations is None:
+        alignments = [self._alignments[row] for row in options.rows.tolist()]
+        rows = [each.affiliations for each in alignments if each.affiliations is not None]
+        if len(rows) < len(alignments):
             return None
-        in_phrases = self._affiliations.take(options.rows).values
+        in_phrases = RaggedArray.from_rows(rows).values
         return in_phrases + np.repeat(options.start, np.diff(options.offsets))
 
     def alignment(self, row: int) -> str:
         """Return an option's word alignment, such as ``0-0 1-2``; empty if the table has none."""
-        return self._alignments[row].decode()
+        return self._alignments[row].text.decode()
 
 
 def read_language_models(configuration: DecoderConfiguration) -> NgramModel:

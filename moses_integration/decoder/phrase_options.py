@@ -2,7 +2,10 @@
 
 from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any
+
+import numpy as np
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.options import OptionTable, TargetNumbers
@@ -84,11 +87,16 @@ class PhraseOptions:
         """Read the pairs of source phrases, and keep the best ones."""
         words = (phrase for phrase in phrases if b" " not in phrase)
         pairs, _ = self._find(keys_of(phrases, 1), words)
-        kept = self._tables.reorder(pairs.take(self._table_of(pairs).kept))
-        for group in kept.groups():
-            self._groups[group.sources[0]] = group
-            self._num_pairs += len(group.targets)
+        rows = self._table_of(pairs).kept
+        kept = self._tables.reorder(pairs.take(pairs.sources, rows.values.tolist(), rows.starts))
+        for source, (first, after) in zip(
+            kept.sources, pairwise(kept.starts.tolist()), strict=True
+        ):
+            starts = np.array([0, after - first])
+            self._groups[source] = kept.take([source], range(first, after), starts)
+        self._num_pairs += len(kept.targets)
 
     def _table_of(self, pairs: PhrasePairs) -> OptionTable:
-        weights = self._configuration, self._model, pairs, self._other_weight
-        return OptionTable(*weights, self._numbers)
+        return OptionTable(
+            self._configuration, self._model, pairs, self._other_weight, self._numbers
+        )

@@ -5,13 +5,13 @@ pair), as in `moses_integration.source_text`. Compiled code reads the keys, rega
 between words.
 """
 
-import itertools
 import math
 import mmap
 import re
 import tempfile
 from array import array
 from collections.abc import Collection, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,7 +27,6 @@ from phrasescore.errors import DataError
 from phrasescore.io import hashing
 from phrasescore.io.hashing import EMPTY, add_key, find, make_table
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
-from phrasescore.io.ragged import RaggedArray
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 from phrasescore.records import join_words
 
@@ -36,6 +35,14 @@ _KERNEL = kept_njit()
 
 _NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
+
+
+class Alignment(NamedTuple):
+    """The word alignment of a phrase pair; equal ones are shared."""
+
+    text: bytes  # as in the file, "0-0 1-2"; empty for none
+    # The source word that each target word is affiliated with; None if not requested.
+    affiliations: Affiliations | None
 
 
 class PhrasePairs(NamedTuple):
@@ -47,11 +54,9 @@ class PhrasePairs(NamedTuple):
     sources: list[bytes]  # each source phrase once, UTF-8, with single spaces between words
     starts: Any  # int64 (sources + 1,): where the pairs of each source begin
     targets: list[bytes]  # the target phrase of each pair, in the same form
+    alignments: list[Alignment]
     values: Any  # float64 (pairs, columns): the stateless features, in the order of the slots
     reordering: Any  # float64 (pairs, 6): natural logarithms; 0 until `PhraseTables.reorder`
-    alignments: list[bytes]  # word alignments as in the file, "0-0 1-2"; empty for none
-    # The source word that each target word is affiliated with; None if not requested.
-    affiliations: list[Affiliations] | None
 
     def keys(self) -> list[bytes]:
         """Return each pair as ``source|||target``."""
@@ -59,48 +64,28 @@ class PhrasePairs(NamedTuple):
         sources = (self.sources[row] for row in rows)
         return list(map(b"%b|||%b".__mod__, zip(sources, self.targets, strict=True)))
 
-    def take(self, rows: RaggedArray) -> "PhrasePairs":
-        """Return some pairs of each source phrase, given by their row numbers."""
-        own = rows.values.tolist()
+    def take(self, sources: list[bytes], rows: Sequence[int], starts: Any) -> "PhrasePairs":
+        """Return the pairs in some rows, given their source phrases and where these begin."""
         return PhrasePairs(
-            self.sources,
-            rows.starts,
-            [self.targets[row] for row in own],
-            self.values[own],
-            self.reordering[own],
-            [self.alignments[row] for row in own],
-            None if self.affiliations is None else [self.affiliations[row] for row in own],
+            sources,
+            starts,
+            [self.targets[row] for row in rows],
+            [self.alignments[row] for row in rows],
+            self.values[rows],
+            self.reordering[rows],
         )
-
-    def groups(self) -> Iterator["PhrasePairs"]:
-        """Yield copies of the pairs of each source phrase."""
-        for source, (first, after) in zip(
-            self.sources, itertools.pairwise(self.starts.tolist()), strict=True
-        ):
-            yield PhrasePairs(
-                [source],
-                np.array([0, after - first]),
-                self.targets[first:after],
-                self.values[first:after].copy(),
-                self.reordering[first:after].copy(),
-                self.alignments[first:after],
-                None if self.affiliations is None else self.affiliations[first:after],
-            )
 
 
 def join_pairs(parts: Sequence[PhrasePairs]) -> PhrasePairs:
     """Return the pairs of all parts, at least one, which have different source phrases."""
-    chain = itertools.chain.from_iterable
     sizes = np.concatenate([np.diff(part.starts) for part in parts])
-    affiliations = [part.affiliations for part in parts if part.affiliations is not None]
     return PhrasePairs(
-        list(chain(part.sources for part in parts)),
+        list(chain.from_iterable(part.sources for part in parts)),
         np.concatenate([[0], np.cumsum(sizes)]),
-        list(chain(part.targets for part in parts)),
+        list(chain.from_iterable(part.targets for part in parts)),
+        list(chain.from_iterable(part.alignments for part in parts)),
         np.concatenate([part.values for part in parts]),
         np.concatenate([part.reordering for part in parts]),
-        list(chain(part.alignments for part in parts)),
-        list(chain(affiliations)) if affiliations else None,
     )
 
 
@@ -140,9 +125,8 @@ class PhraseTables:
             words,
             np.arange(len(words) + 1),
             targets,
+            [Alignment(b"0-0", (0,)) if target else Alignment(b"", ()) for target in targets],
             np.zeros((len(words), self._num_scores)),
-            [b"0-0" if target else b"" for target in targets],
-            [(0,) if target else () for target in targets],
             unknown_words=LOWEST_LOG,
         )
 
@@ -155,11 +139,9 @@ class PhraseTables:
         group_of: dict[bytes, int] = {}
         groups, scores = array("q"), array("d")
         targets: list[bytes] = []
-        alignments: list[bytes] = []
-        affiliations: list[Affiliations] = []
-        affiliated: dict[tuple[bytes, int, int], Affiliations] = {}  # equal ones are shared
         known: dict[bytes, bytes] = {}
-        known_alignments: dict[bytes, bytes] = {}
+        alignments: list[Alignment] = []
+        known_alignments: dict[tuple[bytes, int, int], Alignment] = {}
         field = source = b""
         for number, line in self._table.find(phrases):
             fields = line.removesuffix(b"\r").split(b"|||", 4)
@@ -169,19 +151,17 @@ class PhraseTables:
             if fields[0] != field:  # most lines have the source phrase of the line before
                 field, source = fields[0], join_words(fields[0])
             target = join_words(fields[1])
-            alignment = join_words(fields[3]) if len(fields) > 3 else b""
             if target not in known:
                 _check_target(path, number, target)
             scores.extend(_parse_probabilities(path, number, fields[2], self._num_scores))
             targets.append(known.setdefault(target, target))
-            if alignment not in known_alignments:
-                check_links(alignment, path, number)
-            alignments.append(known_alignments.setdefault(alignment, alignment))
-            if self._aligned:
-                key = (alignment, source.count(b" ") + 1, target.count(b" ") + 1)
-                if key not in affiliated:
-                    affiliated[key] = affiliate_phrase(*key, path, number)
-                affiliations.append(affiliated[key])
+            text = join_words(fields[3]) if len(fields) > 3 else b""
+            key = (text, source.count(b" ") + 1, target.count(b" ") + 1)
+            if key not in known_alignments:
+                check_links(text, path, number)
+                affiliations = affiliate_phrase(*key, path, number) if self._aligned else None
+                known_alignments[key] = Alignment(text, affiliations)
+            alignments.append(known_alignments[key])
             groups.append(group_of.setdefault(source, len(group_of)))
         order = np.argsort(np.array(groups), kind="stable")
         sizes = np.bincount(np.array(groups), minlength=len(group_of))
@@ -189,9 +169,8 @@ class PhraseTables:
             list(group_of),
             np.concatenate([[0], np.cumsum(sizes)]),
             [targets[row] for row in order],
-            log_of(np.array(scores).reshape(-1, self._num_scores))[order],
             [alignments[row] for row in order],
-            [affiliations[row] for row in order] if self._aligned else [],
+            log_of(np.array(scores).reshape(-1, self._num_scores))[order],
         )
 
     def _make_pairs(
@@ -199,9 +178,8 @@ class PhraseTables:
         sources: list[bytes],
         starts: Any,
         targets: list[bytes],
+        alignments: list[Alignment],
         log_probs: Any,
-        alignments: list[bytes],
-        affiliations: list[Affiliations],
         unknown_words: float = 0.0,
     ) -> PhrasePairs:
         """Return pairs with the values of all stateless features.
@@ -220,10 +198,9 @@ class PhraseTables:
             sources,
             starts,
             targets,
+            alignments,
             np.hstack([values[slot.kind] for slot in self._slots]),
             np.zeros((len(targets), kinds.NUM_REORDERING_SCORES)),
-            alignments,
-            affiliations if self._aligned else None,
         )
 
     def reorder(self, pairs: PhrasePairs) -> PhrasePairs:
@@ -327,7 +304,7 @@ class TableLines:
         wanted = keys[keys[:, 0] != EMPTY, 0]
         first = np.searchsorted(self._keys, wanted, "left").tolist()
         after = np.searchsorted(self._keys, wanted, "right").tolist()
-        runs = self._runs[list(itertools.chain.from_iterable(map(range, first, after)))]
+        runs = self._runs[list(chain.from_iterable(map(range, first, after)))]
         return runs[np.argsort(runs[:, 3], kind="stable")]
 
     def _scan(self, keys: Any | None) -> Iterator[tuple[bytes, Any]]:

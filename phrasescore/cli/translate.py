@@ -94,16 +94,15 @@ def translate(**given: Any) -> None:
     next_step.suggest()
 
 
-@options.verb("Translate over HTTP, with a page for the browser", "serve system.toml --port 8080")
+@options.verb("Translate over HTTP, with a page for the browser", "serve system --port 8080")
 @options.argument("system", metavar="SYSTEM")
 @options.of(Serving)
 @options.of(Compute, only=("workers", "device"))
 def serve(system: str, **given: Any) -> None:
-    """Translate with a tuned SYSTEM over HTTP: a page, JSON, and Moses' XML-RPC.
+    """Translate with a SYSTEM over HTTP: a page, JSON, and Moses' XML-RPC.
 
-    SYSTEM is the file system.toml that 'phrasescore experiment' writes for each of its rows. The
-    page is at http://127.0.0.1:8080/. Ctrl-C or SIGTERM stops the server when it has answered all
-    requests.
+    SYSTEM is a system that 'phrasescore translate' takes, without a decoder of its own. The page is
+    at http://127.0.0.1:8080/. Ctrl-C or SIGTERM stops the server when it has answered all requests.
     """
     from phrasescore.workflows.serve import serve as run
 

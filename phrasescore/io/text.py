@@ -9,10 +9,8 @@ file is an error, because Moses and KenLM treat it as part of the first word.
 
 import codecs
 import contextlib
-import functools
 import importlib
 import io
-import logging
 import math
 import os
 import re
@@ -26,14 +24,12 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
 
 from xopen import xopen
 
-from phrasescore.errors import BOM_PROBLEM, DataError, shown_path
+from phrasescore.errors import BOM_PROBLEM, DataError
 from phrasescore.io.compression import is_gzip, is_gzip_name, other_format
 from phrasescore.progress import note_lines
 
 if TYPE_CHECKING:
     from _typeshed import WriteableBuffer
-
-_logger = logging.getLogger(__name__)
 
 BLOCK_SIZE = 1 << 18  # bytes; larger blocks fall out of the cache and are slower to parse
 MAX_LINE = 1 << 26  # bytes; a longer line means that the file is not text
@@ -235,7 +231,7 @@ def read_blocks(path: str) -> Iterator[bytes]:
     The last block lacks a final newline if the file does. This is the fastest way to read a file. A
     line longer than 64 MiB is an error.
     """
-    lines = returns = 0
+    lines = 0
     pending: list[bytes] = []
     pending_size = 0
     with open_input(path) as stream:
@@ -265,36 +261,11 @@ def read_blocks(path: str) -> Iterator[bytes]:
             pending = [chunk[end:]]
             pending_size = len(chunk) - end
             lines += block.count(b"\n")
-            returns += _count_returns(path, block, returns, lines)
             note_lines(path, lines, reader.share)
             yield block
         note_lines(path, lines + bool(pending_size), None)
         if pending_size:
-            block = b"".join(pending)
-            _count_returns(path, block, returns, lines + 1)
-            yield block
-
-
-def _count_returns(path: str, block: bytes, before: int, lines: int) -> int:
-    """Return the number of CR without LF; warn if there are, with those before, as many as lines.
-
-    :param lines: the number of lines up to the end of the block.
-    """
-    if b"\r" not in block:  # as in most files; a search is faster than counting
-        return 0
-    count = block.count(b"\r") - block.count(b"\r\n")
-    if count and before + count >= lines:
-        _warn_of_returns(path)
-    return count
-
-
-@functools.cache  # most files are read more than once
-def _warn_of_returns(path: str) -> None:
-    _logger.warning(
-        "%s: there are as many carriage returns (CR) without a line feed as lines; they divide "
-        "words: if CR alone ends lines, as in files of old Macs, convert them with tr '\\r' '\\n'",
-        shown_path(path),
-    )
+            yield b"".join(pending)
 
 
 def read_lines(path: str) -> Iterator[bytes]:

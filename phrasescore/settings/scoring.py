@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from phrasescore.arguments import StrPath
-from phrasescore.settings.declaration import Settings, option, optional, switch
+from phrasescore.settings.declaration import Settings, optional, switch
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,13 +20,6 @@ class TextScoring(Settings, heading="Networks and features"):
     )
     cache: StrPath | None = optional(
         "Cache scores in this file, and reuse them in later runs.", heading="Devices and speed"
-    )
-    cache_size: int = option(
-        10_000_000,
-        "Maximum number of scores in the cache, about 65 bytes each. The oldest scores are removed "
-        "first.",
-        ge=1,
-        heading="Devices and speed",
     )
 
 

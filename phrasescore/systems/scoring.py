@@ -188,7 +188,7 @@ class Scoring:
         if self.settings.cache is not None and is_cached and not self.request.words:
             from phrasescore.features.score_cache import ScoreCache
 
-            opened = ScoreCache(os.fspath(self.settings.cache), limit=self.settings.cache_size)
+            opened = ScoreCache(os.fspath(self.settings.cache))
             self._cache = self._stack.enter_context(opened)
         if self.request.models and self._sets_threads:
             self._stack.enter_context(torch_threads(1))

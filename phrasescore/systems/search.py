@@ -63,6 +63,24 @@ def read_configuration(system: System) -> DecoderConfiguration:
     )
 
 
+def search_weights(system: System, configuration: DecoderConfiguration) -> Weights:
+    """Return the system's weights for the search; none if they are those of the moses.ini.
+
+    The search has these with all their digits, and also of what n-best lists omit.
+
+    :raises ConfigError: if a feature has another number of weights.
+    """
+    given = system.weights.search
+    if system.weights_path is None and given == system.read_ini().tuneable_weights():
+        return {}
+    for slot in configuration.slots:
+        found, expected = len(given.get(slot.name, slot.weights)), len(slot.weights)
+        if found != expected:
+            problem = f"expected {expected} weights for {slot.name}, found {found}"
+            raise system.weight_error(problem)
+    return given
+
+
 @dataclass(frozen=True)
 class DecoderFeatures:
     """The features of a decoder: what its weights and its lists must have."""
@@ -70,6 +88,7 @@ class DecoderFeatures:
     sizes: dict[str, int]  # the number of weights of each feature
     shown: dict[str, int]  # the number of values of each feature that n-best lists have
     own: Weights  # the weights in the moses.ini
+    given: Weights  # the system's weights of the search
     omitted: tuple[str, ...] = ()  # features in the decoder's scores that its lists omit
 
     @classmethod
@@ -83,15 +102,17 @@ class DecoderFeatures:
                 {slot.name: len(slot.weights) for slot in slots} | networks,
                 {name: count for name, count in counts.items() if count} | networks,
                 {slot.name: slot.weights for slot in slots},
+                search_weights(system, configuration),
             )
         if system.moses_ini is None:  # a command whose features are those that have weights
             sizes = {name: len(values) for name, values in system.weights.search.items()}
-            return cls(sizes, {}, {})
+            return cls(sizes, {}, {}, system.weights.search)
         ini = system.read_ini()
         own = ini.tuneable_weights()
         shown = {name: len(values) for name, values in own.items()}
         omitted = tuple(each.name for each in ini.features if each.name not in own)
-        return cls({f"{UNKNOWN_WORDS}0": 1, **shown}, shown, own, omitted)
+        sizes = {f"{UNKNOWN_WORDS}0": 1, **shown}
+        return cls(sizes, shown, own, system.weights.search, omitted)
 
     def check(self, system: System, added: Sequence[str]) -> tuple[Weights, Weights]:
         """Return the weights of the search, and those that order its lists.
@@ -99,7 +120,8 @@ class DecoderFeatures:
         :param added: the features of the lists that the decoder lacks.
         :raises ConfigError: if the system's weights do not fit its features.
         """
-        weights = system.check_weights(self.sizes, self.shown, added)
+        given = system.weights._replace(search=self.given)
+        weights = replace(system, weights=given).check_weights(self.sizes, self.shown, added)
         where = str(system.weights_path or system.moses_ini or system.path)
         search = {**self.own, **weights.search}
         # The weight of copied words orders no hypotheses.
@@ -181,6 +203,8 @@ class Search:
         )
         self._networks: Sequence[StatefulFeature] | None = None
         self._weights: Weights | None = None
+        self._weighted = self._configuration
+        self._network_weights: list[float] | None = None
         self._decoder: StackDecoder | None = None
         self._table: OptionTable  # the options of the latest sentence
         self._use(work.weights)
@@ -188,17 +212,18 @@ class Search:
     def _use(self, weights: Weights) -> None:
         if weights == self._weights:
             return
-        others = self._work.names
+        others, before = self._work.names, self._weighted
         own = {name: values for name, values in weights.items() if name not in others}
-        self._weighted = self._configuration.with_weights(own)
-        self._network_weights = [weights.get(name, (0.0,))[0] for name in others]
-        self._options.use(self._weighted, sum(self._network_weights))
-        self._weights, self._decoder = weights, None
+        self._weights, self._weighted = weights, self._configuration.with_weights(own)
+        network_weights = [weights.get(name, (0.0,))[0] for name in others]
+        if (before.slots, self._network_weights) != (self._weighted.slots, network_weights):
+            self._network_weights, self._decoder = network_weights, None
+            self._options.use(self._weighted, sum(network_weights))
 
     def compile(self) -> None:
         """Compile the search by translating a sentence without networks."""
         text = self._work.sentences
-        words = ("a", "b") if text is None else min(text, key=len, default=None)
+        words = ("a", "b") if text is None else min(filter(None, text), key=len, default=None)
         if words is not None:
             self._find_decoder(words, has_networks=False).translate(words, nbest=2, distinct=True)
         self._decoder = None
@@ -213,7 +238,7 @@ class Search:
         table = self._options.of(tokens)
         if self._decoder is None or table is not self._table:
             networks = self.load_networks() if has_networks else ()
-            features = list(zip(networks, self._network_weights, strict=False))
+            features = list(zip(networks, self._network_weights or (), strict=False))
             self._decoder = StackDecoder(self._weighted, table, self._language_model, features)
         self._table = table
         return self._decoder

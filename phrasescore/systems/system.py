@@ -128,7 +128,8 @@ class System:
     @property
     def name(self) -> str:
         """The name of the system in messages: of its folder, or of a moses.ini."""
-        return str(self.folder) if self.path.endswith("system.toml") else self.path
+        folder, name = os.path.split(self.path)
+        return folder if folder and name == "system.toml" else self.path
 
     def read_ini(self) -> MosesIni:
         """Return the moses.ini.
@@ -305,6 +306,9 @@ def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
         raise whole.error(key, f"expected a list of tables, got {rows!r}")
     for place, row in enumerate(rows, start=1):
         column = read_column(whole.inner(f"{key} {place}", row))
+        if column.kind() == "scores" and key != "columns":
+            problem = "a file of scores belongs to lists that exist: use rescore and tune --lists"
+            raise whole.error(key, problem)
         if isinstance(column, Network) and key != "columns":
             _check_model(whole, key, column)
         yield column

@@ -14,7 +14,7 @@ from phrasescore.io.characters import split_characters
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
-from phrasescore.systems.search import SearchOutput, SearchTask, SearchWork
+from phrasescore.systems.search import SearchOutput, SearchTask, SearchWork, search_weights
 from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence
 from phrasescore.systems.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
@@ -52,7 +52,7 @@ class TextSearch:
         self._work = work = SearchWork.of(
             system,
             configuration,
-            system.weights.search,
+            search_weights(system, configuration),
             sentences=[sentence.tokens for sentence in sentences],
             threads=threads,
             device=device if system.search else "cpu",

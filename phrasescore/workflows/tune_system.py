@@ -71,8 +71,11 @@ def tune_system(
         different run.
     :raises KeyboardInterrupt: after Ctrl-C.
     """
+    check_sequences(references=references)
+    if not references:
+        raise ArgumentError("--references is required")
     system = system if isinstance(system, System) else read_system(system)
-    source, paths = os.fspath(source), _reference_files(references)
+    source, paths = os.fspath(source), find_references(references)
     folder, work = _check_folders(output, work)
     files = [os.fspath(path) for path in (translations, report) if path is not None]
     _check_files(system, [source, *paths, weights_path(start)], folder, files, work)
@@ -113,13 +116,6 @@ def tune_system(
             write()
         raise
     return write()
-
-
-def _reference_files(references: Sequence[StrPath]) -> list[str]:
-    check_sequences(references=references)
-    if not references:
-        raise ArgumentError("--references is required")
-    return find_references(references)
 
 
 def _check_folders(output: StrPath, work: StrPath | None) -> tuple[Path, Path]:

@@ -1,4 +1,4 @@
-"""Rescoring: ``rescore`` against plain torch and CTranslate2, and with a full cache.
+"""Rescoring: ``rescore`` against plain torch and CTranslate2.
 
 Seconds are of the processor, without loading; both sides have one thread.
 """
@@ -25,7 +25,7 @@ from phrasescore.models.transformer import TransformerNetwork, sinusoids
 from phrasescore.records import HypothesisList
 from phrasescore.settings.config import Config
 from phrasescore.vocabulary import Vocabulary
-from tests.benchmarks.commands import ALONE, PHRASESCORE, measure_command, measure_work
+from tests.benchmarks.commands import ALONE, PHRASESCORE, measure_work
 from tests.benchmarks.material import (
     last_values,
     pairs_of,
@@ -39,7 +39,6 @@ from tests.benchmarks.settings import Settings
 
 PRESETS = ("lstm-small", "rnnsearch-small")
 TRANSFORMER = "transformer-small"
-CACHE_PRESET = "bahdanau2014"
 TURNS = 3
 BATCH_SIZE = 64
 # The other side scores one line in ten of the decoder's lists, and its time is multiplied by ten,
@@ -111,29 +110,6 @@ def measure_transformer(settings: Settings) -> Report:
             checkpoint, lists, pairs, "CTranslate2", lambda each: score(each, best), folder
         )
     return Report("transformer", f"{_what(settings, lists)}; {TRANSFORMER}, words", rows)
-
-
-def measure_caching(settings: Settings) -> Report:
-    config = Config.preset(CACHE_PRESET)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        lists = write_lists(*settings.nbest, settings.cache_lists, folder)
-        save_checkpoint(folder / "model", start_checkpoint(config, pairs_of(lists)))
-        command = [*PHRASESCORE, "rescore", "lists.gz", "--source", "source", "--model", "model"]
-        command += ["--cache", "cache", "--threads", str(settings.threads), "--quiet", "--output"]
-        empty, full = (
-            measure_command([*command, output], folder)[0].wall for output in ("one.gz", "two.gz")
-        )
-        if (folder / "one.gz").read_bytes() != (folder / "two.gz").read_bytes():
-            raise RuntimeError("the cache changed a value")
-    rows = [
-        Row("lines", [sum(len(item.hypotheses) for item in lists)], digits=0),
-        Row("an empty cache", [empty], "s"),
-        Row("a full cache", [full], "s"),
-        Row("empty / full, same bytes", [empty / full]),
-    ]
-    what = f"rescore, {_what(settings, lists)}; {CACHE_PRESET}; {settings.threads} threads"
-    return Report("caching", what, rows)
 
 
 def _what(settings: Settings, lists: Sequence[HypothesisList]) -> str:

@@ -155,17 +155,14 @@ COMMANDS = {
     "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "
     "-o /dev/null",
     **{
-        f"tune {method}": f"tune dev.rescored.gz --references {{x}}/dev.fr --moses-ini "
+        f"tune {method}": f"tune --lists dev.rescored.gz --references {{x}}/dev.fr --weights "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
         for method in ("mert", "mira", "xbleu")
     },
-    "tune json": "tune dev.rescored.gz --references {x}/dev.fr --moses-ini {x}/moses.ini "
-    "--moses-ini-out tuned.ini --format json --report tuned.json -o tuned.weights",
-    "tune embedded": "tune --decoder embedded --config {x}/moses.ini --decoder-flags '--stack 10' "
-    "--source {x}/dev.en --references {x}/dev.fr --method xbleu --iterations 2 --nbest-size 20 "
-    "--rescore search --working-dir loop --translations loop.fr -o loop.weights",
-    "tune merge": "tune --weights mert.weights --moses-ini {x}/moses.ini "
-    "--moses-ini-out merged.ini",
+    "tune json": "tune --lists dev.rescored.gz --references {x}/dev.fr --weights {x}/moses.ini "
+    "--report tuned.json -o tuned.weights",
+    "tune a system": "tune {x}/moses.ini --set limits.stack=10 --source {x}/dev.en --references "
+    "{x}/dev.fr --tokenized --method xbleu --iterations 2 --nbest-size 20 -o loop",
     "rerank weights": "rerank dev.rescored.gz --weights mert.weights --nbest tuned.nbest.gz "
     "-o /dev/null",
     "rerank tuned": "rerank dev.rescored.gz --weights mert.weights -o tuned.fr",

@@ -52,7 +52,7 @@ class Settings:
         _files(
             "moses.tuned.ini test_2016_flickr.en test_2016_flickr.fr", "moses.ini test.en test.fr"
         ),
-        "search, generation: a model, a text and its translation.",
+        "search: a model, a text and its translation.",
         nargs=3,
         metavar="INI SOURCE REFERENCE",
     )
@@ -73,13 +73,9 @@ class Settings:
     turns: int = _count(12, "training, gpu: of five updates, of each side.")
     threads: int = _count(2, "Threads, or workers, of each side.")
     lists: int = _count(12, "rescoring, transformer: lists of the file.")
-    cache_lists: int = _count(200, "caching: lists of the file.")
     tuning_lists: int = _count(250, "tuning: lists of the file.")
-    starts: int = _count(20, "tuning, tuning_scale: random starts.", least=0)
-    scale: tuple[int, int] = _option(
-        (1000, 500), "tuning_scale", nargs=2, metavar="SENTENCES HYPOTHESES"
-    )
-    sentences: int = _count(100, "search, generation: the first ones of the text.", least=6)
+    starts: int = _count(20, "tuning: random starts.", least=0)
+    sentences: int = _count(100, "search: the first ones of the text.", least=6)
     cslm: str | None = _option(None, "search: a model, instead of a quick one.", metavar="DIR")
     pairs: int | None = _count(None, "building: the first sentence pairs; default: all.")
     repeats: int = _count(2, "Runs of each command.")

@@ -1,4 +1,4 @@
-"""Tuning: MERT and MIRA on lists against Moses' programs, and each method on a large pool.
+"""Tuning: MERT and MIRA on lists against Moses' programs.
 
 Both sides read the same lists and references, and start from the same weights with as many random
 starts; seconds are of whole commands: ``tune``, and Moses' ``extractor`` with ``mert`` or
@@ -7,16 +7,11 @@ starts; seconds are of whole commands: ``tune``, and Moses' ``extractor`` with `
 
 from __future__ import annotations
 
-import json
 import re
-import sys
 import tempfile
-import time
-from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
 from xopen import xopen
 
 from moses_integration.nbest import read_nbest
@@ -24,10 +19,6 @@ from tests.benchmarks.commands import PHRASESCORE, compare_commands, find_tool, 
 from tests.benchmarks.results import Report, Row
 from tests.benchmarks.search import Words, score_bleu
 from tests.benchmarks.settings import Settings
-from tests.random_pools import random_pool
-from tuning.methods import load_method
-from tuning.metrics import CorpusBleu
-from tuning.settings import TuneSettings
 
 # $1 is extractor, $2 mert or kbmira, with its arguments behind.
 SCRIPT = """
@@ -36,8 +27,6 @@ set -e
     --ffile features.dat --scfile scores.dat
 shift; exec "$@" --ffile features.dat --scfile scores.dat
 """
-# How many features, and with which methods: mert is for some twenty.
-SIZES = ((20, ("mert", "mira", "xbleu")), (100, ("mira", "xbleu")))
 SEED = "1"
 
 
@@ -49,8 +38,9 @@ def measure_tuning(settings: Settings) -> Report:
         folder = Path(name)
         bench = _Lists(settings, folder)
         for method, program in (("mert", "mert"), ("mira", "kbmira")):
-            ours = [*PHRASESCORE, "tune", "lists", "--references", "references", "--moses-ini"]
-            ours += ["moses.ini", "--method", method, "--seed", SEED, "--threads", "1", "--quiet"]
+            ours = [*PHRASESCORE, "tune", "--lists", "lists", "--references", "references"]
+            ours += ["--weights", "moses.ini"]
+            ours += ["--method", method, "--seed", SEED, "--threads", "1", "--quiet"]
             ours += ["--output", "weights"] + ["--starts", starts] * (method == "mert")
             tool = find_tool(program, settings.moses_bin)
             theirs = None
@@ -130,46 +120,3 @@ class _Lists:
 def read_weights(text: str) -> list[str]:
     """Return the weights that mert writes in one line, or kbmira with a name in each line."""
     return re.findall(r"(?:^F\d+ )?(\S+)(?: |$)", text.strip(), re.MULTILINE)
-
-
-def measure_tuning_scale(settings: Settings) -> Report:
-    sentences, hypotheses = settings.scale
-    rows = [Row("sentences", [sentences], digits=0)]
-    rows.append(Row("hypotheses of each", [hypotheses], digits=0))
-    counts = [*map(str, (*settings.scale, settings.starts, settings.threads))]
-    for num_features, methods in SIZES:
-        for method in methods:
-            command = [sys.executable, "-m", __name__, method, str(num_features), *counts]
-            cost, output = measure_command(command)
-            found = json.loads(output)
-            what = f"{num_features} features, {method}"
-            rows += [
-                Row(f"{what}: seconds of the processor", [found["cpu"]], "s", 1),
-                Row(f"{what}: peak of the process", [cost.peak / 1e6], "MB", 0),
-                Row(f"{what}: BLEU at the start", [100 * found["start"]]),
-                Row(f"{what}: BLEU reached", [100 * found["reached"]]),
-            ]
-    what = (
-        f"{sentences:,} made-up lists of {hypotheses:,} hypotheses, {settings.starts} random "
-        f"starts, {settings.threads} threads"
-    )
-    return Report("tuning_scale", what, rows)
-
-
-def _main(method: str, numbers: Sequence[int]) -> None:
-    """Tune on a made-up pool; print seconds without making it and compiling, and BLEU."""
-    num_features, sentences, hypotheses, starts, threads = numbers
-    quality = tuple(1 / (place + 1) for place in range(num_features))
-    pool = random_pool(1, sentences, hypotheses, quality)
-    weights = np.full(num_features, 0.3)
-    optimise = load_method(method)
-    settings = TuneSettings(starts=starts, threads=threads)
-    optimise(pool.subset([0, 1]), CorpusBleu(), weights, settings, seed=1)
-    began = time.process_time()
-    tuned = optimise(pool, CorpusBleu(), weights, settings, seed=1)
-    seconds = time.process_time() - began
-    print(json.dumps({"cpu": seconds, "start": tuned.start_score, "reached": tuned.score}))
-
-
-if __name__ == "__main__":
-    _main(sys.argv[1], [int(number) for number in sys.argv[2:]])

@@ -29,7 +29,8 @@ RUN = "from phrasescore.cli import main; main()"
 TRAIN = " --updates {updates} --threads 1 --set training.validation_pairs=50 --quiet"
 LISTS = " lists.gz --source lists.en --threads 1 --device cpu --quiet"
 # Moses' features and a network's column.
-TUNE = "tune rescored.gz --references lists.fr --moses-ini lists.ini --quiet --threads 1 --method "
+TUNE = "tune --lists rescored.gz --references lists.fr --weights lists.ini"
+TUNE += " --quiet --threads 1 --method "
 # By name: the command, from the folder in which all of it runs; {x} is the example.
 COMMANDS = {
     "start-up (--help)": "--help",

@@ -112,7 +112,7 @@ _BEGUN_AGAIN = {
     "score": "score some.en some.fr --model rnnsearch --model rnn --word-scores out/words "
     "-o out/out.gz",
     "rerank": "rerank all.gz --average LM0 --nbest out/out.gz -o out/best",
-    "translate moses.ini": "translate small.ini test.en --tokenized --set limits.stack=3 "
+    "translate by a moses.ini": "translate small.ini test.en --tokenized --set limits.stack=3 "
     "--workers 2 -o out/out --nbest out/lists.gz --nbest-size 9",
     "generate": "generate rnnsearch dev.en --beam 2 -o out/out --nbest out/lists.gz "
     "--nbest-size 5 --threads 1",

@@ -185,7 +185,7 @@ def make_material(folder: Path) -> None:
         )
         shutil.rmtree("worked")
         # Nobody waits in vain for what is compiled: that is done here.
-        _run("translate moses.ini source --tokenized --workers 1 --engine here -o made")
+        _run("translate moses.ini source --tokenized --workers 1 --set limits.stack=5 -o made")
         _stop("rescore nbest --source source --model lstm -o begun")
         _stop("annotate table --model rnn -o scored --engine here")
         _run_more()
@@ -395,6 +395,11 @@ def _write_systems(folder: Path, english: list[str]) -> None:
     (folder / "system.weights").write_text("\n".join(lines) + "\n")
     (folder / "system.toml").write_text(_SYSTEM)
     (folder / "text.toml").write_text(_TEXT_SYSTEM)
+    (folder / "networks.toml").write_text(
+        'moses_ini = "moses.ini"\nweights = "networks.weights"\n'
+        'search = [{ model = "cslm" }, { model = "joint" }]\n'
+    )
+    (folder / "networks.weights").write_text("CSLM0= 0.1\nJoint0= 0.1\n")
     cases = [f"{word} (3/4) {word.capitalize()} (1/4)" for word in english]
     (folder / "truecaser").write_text("\n".join(cases) + "\n")
     (folder / "raw").write_text(f'The (big) {english[0]}\'s red.\n\nIs "it"?\n')

@@ -67,7 +67,7 @@ _LOOP = (
     "--decoder ./decoder.sh --source source --references references --iterations 1 --method xbleu "
     "--threads 1 -o out --working-dir"
 )
-_TRANSLATE = "translate moses.ini source --tokenized --workers 1 --engine here"
+_SEARCH = "source --tokenized --workers 1 --threads 1 --set limits.stack=5"
 _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
@@ -189,7 +189,7 @@ _TUNING = {
         for kind in ("joshua", "sparse")
         for verb, more in (
             ("rerank", ""),
-            ("tune --lists", "--references references --method mira --threads 1"),
+            ("tune", "--references references --method mira --threads 1"),
         )
     },
     "tune": Subject(
@@ -231,8 +231,13 @@ _TUNING = {
     ),
 }
 _TRANSLATING = {
-    "translate moses.ini": Subject(
-        _TRANSLATE, "source moses.ini table reordering lm.arpa", a_line_each()
+    "translate by a moses.ini": Subject(
+        f"translate moses.ini {_SEARCH}", "source moses.ini table reordering lm.arpa", a_line_each()
+    ),
+    "translate by networks": Subject(
+        f"translate networks.toml {_SEARCH}",
+        "networks.toml networks.weights cslm joint table",
+        a_line_each(),
     ),
     "translate": Subject(
         f"translate system.toml source --tokenized {_EXPLAINED}",

@@ -33,7 +33,7 @@ _STOP_SECONDS = 2.0  # for clients that the server waits for when it stops
 def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = Compute()) -> None:
     """Answer requests for translations until SIGINT or SIGTERM; running requests are finished.
 
-    :param system: the file ``system.toml``.
+    :param system: see `read_system`.
     :param compute: ``workers`` and ``device``.
     """
     read = read_system(system)

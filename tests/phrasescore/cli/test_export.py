@@ -8,8 +8,8 @@ from click.testing import Result
 from moses_integration.moses_ini import load_weights
 from tests.command_line import run
 from tests.doubles import RandomCslm
-from tests.phrasescore.systems.system_folder import INI, SYSTEM, WEIGHTS, write_folder
 from tests.reference_nplm import ReferenceNplm
+from tests.small_system import INI, SYSTEM, WEIGHTS, write_system
 
 
 @pytest.fixture(autouse=True)
@@ -67,16 +67,17 @@ def export_moses(*options: str) -> Result:
 
 
 def test_moses_gets_a_system_with_absolute_paths_its_limits_and_weights(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "system")
-    ini = INI.replace("TM0= 1 0.25", "TM0= 1 0.125").replace("[weight]", "[stack]\n9\n[weight]")
+    (tmp_path / "system").mkdir()
+    folder = write_system(tmp_path / "system")
+    ini = INI.replace("TM0= 1 0", "TM0= 1 0.125").replace("[weight]", "[stack]\n9\n[weight]")
     (folder / "moses.ini").write_text(f'# phrasescore: truecase_source = "table"\n{ini}')
-    weights = WEIGHTS.replace("TM0= 1 0.25", "TM0= 1 0.125")
+    weights = WEIGHTS.replace("TM0= 1 0", "TM0= 1 0.125")
     (folder / "weights").write_text(weights)
     limits = 'limits = { stack = 30, search-algorithm = "cube", drop-unknown = true }'
     (folder / "system.toml").write_text(SYSTEM.replace("limits = { stack = 30 }", limits))
     result = export_moses("-o", "moses.ini")
     assert result.exit_code == 0
-    lists = f"{folder}/rnnsearch, length_ratio"
+    lists = f"{folder}/rnnsearch, unknown_words"
     assert result.stderr.splitlines()[:2] == [
         "phrasescore: warning: Moses does not have the features in the search: CSLM0",
         f"phrasescore: warning: Moses does not have the features of the lists: {lists}",
@@ -90,7 +91,8 @@ def test_moses_gets_a_system_with_absolute_paths_its_limits_and_weights(tmp_path
 
 
 def test_other_weights_can_be_written_into_a_moses_ini(tmp_path: Path) -> None:
-    write_folder(tmp_path / "system")
+    (tmp_path / "system").mkdir()
+    write_system(tmp_path / "system")
     (tmp_path / "new").write_text("[search]\nTM0= 0.5 0.5\nLM0= 2\nRNN0= 0\n[lists]\nRNN0= 1\n")
     words = ("export", "system/moses.ini", "--format", "moses", "--weights", "new", "-o", "out")
     assert run(*words).exit_code == 0
@@ -111,7 +113,8 @@ def test_other_weights_can_be_written_into_a_moses_ini(tmp_path: Path) -> None:
 def test_a_system_that_cannot_be_exported_is_an_error_in_one_line(
     tmp_path: Path, weights: str, options: list[str], problem: str
 ) -> None:
-    folder = write_folder(tmp_path / "system")
+    (tmp_path / "system").mkdir()
+    folder = write_system(tmp_path / "system")
     (folder / "weights").write_text(WEIGHTS.replace("[lists]", f"{weights}[lists]"))
     result = export_moses(*options)
     assert result.exit_code in (1, 2)

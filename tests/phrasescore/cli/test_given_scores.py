@@ -10,11 +10,12 @@ from click.testing import Result
 from numpy.typing import NDArray
 
 import phrasescore
-from phrasescore.errors import ArgumentError
+from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.features.columns import Column
 from phrasescore.features.given_scores import GivenScores, ScoreLines
 from phrasescore.features.model import Network
 from phrasescore.io.text import InputLines
+from phrasescore.systems.system import read_system
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
@@ -230,12 +231,15 @@ def test_bad_scores_are_one_line_with_their_place_and_leave_no_file(
         assert sorted(tmp_path.iterdir()) == there
 
 
-def test_from_python_scores_need_a_name_for_lists_and_no_decoder() -> None:
+def test_from_python_scores_need_a_name_for_lists_and_no_decoder(tmp_path: Path) -> None:
     scores: list[Column | str] = [GivenScores("scores")]
     with pytest.raises(ArgumentError, match="a name is required for n-best lists"):
         phrasescore.rescore("nbest", "source", scores, "out")
     named: list[Column | str] = [GivenScores("scores", name="QE")]
-    with pytest.raises(ArgumentError, match="it cannot be used with --decoder"):
-        phrasescore.tune_with_decoder("moses", "text", ["text"], None, "work", columns=named)
+    (tmp_path / "system.toml").write_text(
+        'moses_ini = "moses.ini"\nlists = [{ scores = "scores", name = "QE" }]'
+    )
+    with pytest.raises(ConfigError, match="a file of scores belongs to lists that exist"):
+        read_system(tmp_path / "system.toml")
     with pytest.raises(ArgumentError, match="only for tables and n-best lists"):
         phrasescore.score("source", "target", named, "out")

@@ -104,7 +104,7 @@ def test_control_characters_in_a_warning_are_shown_and_not_sent(
 
 
 def test_usage_errors_exit_2() -> None:
-    check_refusal(run("decode"), "Missing argument", 2)
+    check_refusal(run("translate"), "Missing argument", 2)
 
 
 @pytest.mark.parametrize(

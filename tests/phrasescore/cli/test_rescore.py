@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 
 from moses_integration.nbest_lines import parse_features, remove_features
-from phrasescore.cli.scoring import rescore as command
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
-from phrasescore.features.score_cache import DEFAULT_LIMIT, ScoreCache
+from phrasescore.features.score_cache import ScoreCache
 from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, rescore
@@ -213,11 +212,6 @@ def test_word_scores_do_not_use_the_cache_and_say_so(
     assert not (tmp_path / "cache").exists()
 
 
-def test_the_default_size_is_the_cache_s_own() -> None:
-    (size,) = [option for option in command.params if option.name == "cache_size"]
-    assert size.default == DEFAULT_LIMIT
-
-
 # Names
 
 
@@ -281,7 +275,6 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
     [
         (["--model", "MODEL", "--word-scores", "-"], "two files cannot share stdin or stdout"),
         (["--model", "MODEL", "--cache", "-"], "--cache requires a file"),
-        (["--model", "MODEL", "--cache-size", "0"], "--cache-size"),
     ],
 )
 def test_a_wrong_command_line_is_refused(

@@ -116,7 +116,9 @@ def test_a_lexicon_of_the_other_direction_is_warned_of(folder: Path) -> None:
 def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
     RandomJoint(["LA", "MAISON"], ["THE", "HOUSE"], path=folder / "joint")
     table = "la ||| the ||| 0.5 1 ||| 0-0\nmaison ||| house ||| 0.5 1 ||| 0-0\n"
-    for name, text in {"table": table, "lm.arpa": LM, "moses.ini": INI}.items():
+    system = 'moses_ini = "moses.ini"\nweights = "w"\nsearch = [{ model = "joint" }]\n'
+    texts = {"table": table, "lm.arpa": LM, "moses.ini": INI, "system.toml": system}
+    for name, text in (texts | {"w": "Joint0= 0\n"}).items():
         (folder / name).write_text(text)
     command = "translate system.toml known --tokenized -o out"
     lines = warnings(command)

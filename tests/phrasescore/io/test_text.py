@@ -87,27 +87,6 @@ def test_a_file_without_newlines_does_not_fill_the_memory(
         list(read_lines(path))
 
 
-@pytest.mark.parametrize(
-    ("content", "is_warned"),
-    [
-        (b"la maison\rle chat\r", True),
-        (b"la\rmaison", True),
-        (b"la\nmaison\nle\rchat\rdort\rbien\n", True),
-        (b"la maison\r\nle chat\r\n", False),
-        (b"la\nmaison\nle\rchat\ndort\n", False),
-        (b"la maison\r", True),
-        (b"", False),
-    ],
-    ids=["old Mac", "one end", "mixed", "CRLF", "one CR inside", "one line", "empty"],
-)
-def test_lines_that_cr_alone_ends_get_one_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, content: bytes, is_warned: bool
-) -> None:
-    path = written(tmp_path / "text", content)
-    assert b"".join(read_blocks(path)) == b"".join(read_blocks(path)) == content
-    assert [path in each.getMessage() for each in caplog.records] == [True] * is_warned
-
-
 def test_a_long_text_of_old_macs_is_not_called_binary(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -205,6 +205,23 @@ def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
     assert "translations" not in facts(report)
 
 
+def test_of_many_rows_the_first_and_the_best_translations_are_compared(folder: Folder) -> None:
+    (folder.path / "exp").mkdir()
+    rows = tuple(
+        TableRow(f"row{n}", outputs={"news": ("../base",)}, scores={"news": SystemScore((n,))})
+        for n in map(float, range(12))
+    )
+    text = TableText("news", "../src", ("../ref",))
+    table = SystemsTable("bleu", texts=(text,), rows=rows)
+    folder.write("exp/table.toml", table.to_toml())
+    report = folder.make(experiment="exp")
+    names = [value.partition(":")[0] for name, value in report["facts"] if name == "translations"]
+    assert names == ["row0.0", *(f"row{n}.0" for n in range(3, 12))]
+    assert facts(report)["references"] == "ref: 3 sentences"
+    (folder.path / "ref").unlink()
+    assert keys(folder.make(experiment="exp")) == ["results"]
+
+
 def test_without_the_packages_for_maps_the_rest_is_there(
     folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,5 +197,5 @@ def test_old_words_of_a_system_are_read(tmp_path: Path, words: str, expected: Co
     (tmp_path / "moses.ini").touch()
     path = tmp_path / "system.toml"
     path.write_text(f'moses_ini = "moses.ini"\nrescore = [{{ {words} }}]\n')
-    (column,) = read_system(path).columns
+    (column,) = read_system(path).lists
     assert column == expected

@@ -41,8 +41,8 @@ def test_moses_gets_the_limits_the_weights_and_what_lists_have(folder: Path) -> 
     assert succeeded(translate(*lists, "--segmentation")).stdout == TEXT.upper()
     assert len(list(read_nbest("nbest.gz"))) == 4
     arguments = (folder / "arguments").read_text()
-    assert " -threads 2 -stack 50 -search-algorithm 1 -weight-overwrite " in arguments
-    assert " LM0= 0.25 " in arguments
+    assert "-threads 2 -stack 50 -search-algorithm 1 -f " in arguments
+    assert " -weight-overwrite TM0= 1 0 LM0= 0.25 -n-best-list " in arguments
     assert arguments.endswith(
         " 5 distinct -print-alignment-info-in-n-best -include-segmentation-in-n-best"
     )

@@ -20,13 +20,14 @@ from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.show import Overview, show
 from tests.command_line import check_refusal, run
-from tests.phrasescore.systems.system_folder import INI, SYSTEM, WEIGHTS, write_folder
+from tests.small_system import CONFIDENCE, INI, SYSTEM, WEIGHTS
+from tests.small_system import write_system as write_files
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    return write_folder(tmp_path)
+    return write_files(tmp_path)
 
 
 def ready(path: str = ".") -> str:
@@ -41,7 +42,7 @@ def test_a_system_has_the_parts_in_its_file(folder: Path) -> None:
     assert system == replace(read_system(folder), path="system.toml")
     assert (system.path, system.moses_ini) == ("system.toml", folder / "moses.ini")
     assert system.search == (Network(str(folder / "cslm")),)
-    assert system.lists == (Network(str(folder / "rnnsearch")), NamedFeature("length_ratio"))
+    assert system.lists == (Network(str(folder / "rnnsearch")), NamedFeature("unknown_words"))
     assert system.search_names == ["CSLM0"]
     assert system.weights.search["CSLM0"] == (0.25,)
     assert system.weights.lists["RNNsearch0"] == (3,)
@@ -52,7 +53,7 @@ def test_a_system_has_the_parts_in_its_file(folder: Path) -> None:
 def test_a_moses_ini_is_a_system_with_its_own_weights(folder: Path) -> None:
     system = read_system("moses.ini")
     assert system.moses_ini == folder / "moses.ini"
-    own = {"WordPenalty0": (-0.5,), "TM0": (1, 0.25), "Distortion0": (1,), "LM0": (0.5,)}
+    own = {"WordPenalty0": (-0.5,), "TM0": (1, 0), "Distortion0": (1,), "LM0": (0.5,)}
     assert system.weights == WeightPair(own, own)
     assert System.of_ini("moses.ini").weights == system.weights
     assert ready("moses.ini") == "yes"
@@ -93,7 +94,7 @@ FILE_FAULTS = [
         'search = [{ model = "rnnsearch" }]',
         "expected a model of the kind cslm or joint, found one of rnnsearch; it belongs in lists",
     ),
-    ('model = "cslm"', 'feature = "length_ratio"', "search: expected models of the kind cslm or"),
+    ('model = "cslm"', 'feature = "unknown_words"', "search: expected models of the kind cslm or"),
     ('search = [{ model = "cslm" }]', "search = 1", "search: expected a list of tables, got 1"),
     ('model = "cslm"', 'model = "cslm", speed = 1', "unknown key 'speed' in [search 1]"),
     (
@@ -102,13 +103,13 @@ FILE_FAULTS = [
         "lists: unnormalized requires a model of the kind cslm or joint",
     ),
     ("{ feature =", "{ features =", "unknown kind of column 'features'; did you mean 'feature'?"),
-    ('feature = "length_ratio"', 'lm = "none.arpa"', "none.arpa: system.toml names it: cannot"),
+    ('feature = "unknown_words"', 'lm = "none.arpa"', "none.arpa: system.toml names it: cannot"),
     ("nbest_size = 9", "nbest_sise = 9", "unknown key 'nbest_sise'; did you mean 'nbest_size'?"),
     ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1, got 0"),
     ("stack = 30", "stak = 30", "[limits] stak: unknown limit; did you mean 'stack'?"),
     ("stack = 30", "stack = -1", "[limits] stack: expected a whole number from 0, got -1"),
     (
-        'feature = "length_ratio"',
+        'feature = "unknown_words"',
         'command = "no-program --fast"',
         "system.toml: [lists 2] command: there is no program 'no-program'",
     ),
@@ -132,7 +133,7 @@ FILE_FAULTS = [
         'decoder = { command = "cat {nbest}" }',
         "search: networks in the search require the search of this package",
     ),
-    ("nbest_size = 9", "confidence = { slope = 0 }", "[confidence] slope: must be more than 0"),
+    (CONFIDENCE, "confidence = { slope = 0 }", "[confidence] slope: must be more than 0"),
     ("nbest_size = 9", 'text = { tokenize = "fr" }', "expected the languages of source and"),
     ("nbest_size = 9", 'text = { truecase_source = "no" }', "no: system.toml names it: cannot"),
 ]
@@ -142,12 +143,12 @@ WEIGHT_FAULTS = [
     ("RNNsearch0= 3\n", "", "no weight for RNNsearch0, a feature of the n-best lists"),
     ("RNNsearch0= 3", "RNNsearch0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-best"),
     ("RNNsearch0= 3", "RNNsearch0= 3 1", "expected 1 weights for RNNsearch0, found 2"),
-    ("TM0= 1 0.25", "TM0= 1 0.25\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
+    ("TM0= 1 0", "TM0= 1 0\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
     ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
     (
-        "TM0= 1 0.25",
+        "TM0= 1 0",
         "TM0= 1 0.5",
-        "TM0_1 is 0.5, and 0.25 in {folder}/moses.ini: correct one of them, because Moses",
+        "TM0_1 is 0.5, and 0 in {folder}/moses.ini: correct one of them, because Moses",
     ),
     ("WordPenalty0= -0.5", "WordPenalty0= x", "weights:2: expected a number as weight for Word"),
 ]
@@ -156,14 +157,14 @@ INI_FAULTS = [
     (
         "Distortion\n",
         "Distortion\nPhraseDictionaryMemory name=TM1 num-features=2 path=table\n",
-        "moses.ini:6: [feature] TM1: expected one PhraseDictionaryMemory, because this search",
+        "moses.ini:11: [feature] TM1: expected one PhraseDictionaryMemory, because this search",
     ),
     (
         "Distortion\n",
         "Distortion\nNeuralLM name=NLM0 path=nlm\n",
-        "moses.ini:6: [feature] NLM0: this search does not support NeuralLM; set its weights to 0",
+        "moses.ini:11: [feature] NLM0: this search does not support NeuralLM; set its weights to 0",
     ),
-    ("path=table", "path=moved", "moses.ini:4: [feature] TM0: cannot open {folder}/moved: there "),
+    ("path=table", "path=moved", "moses.ini:9: [feature] TM0: cannot open {folder}/moved: there "),
 ]
 
 
@@ -300,7 +301,7 @@ def test_the_moses_ini_of_a_written_system_has_the_weights_of_the_search(folder:
     search = {**weights.search, "TM0": (0.75, 0.125)}
     write_system(replace(read_system("."), weights=WeightPair(search, weights.lists)), Path("new"))
     assert "\nTM0= 0.75 0.125\n" in (folder / "new" / "moses.ini").read_text()
-    assert "path=../table\n" in (folder / "new" / "moses.ini").read_text()
+    assert " path=../table " in (folder / "new" / "moses.ini").read_text()
     assert read_system("new").weights.search == search
     assert ready("new") == "yes"
 
@@ -320,7 +321,8 @@ def test_a_path_stays_relative_unless_the_user_wrote_an_absolute_one(
 
 
 def test_a_folder_of_systems_can_be_moved(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_folder(folder / "here" / "base")
+    (folder / "here" / "base").mkdir(parents=True)
+    write_files(folder / "here" / "base")
     write_system(read_system("here/base"), Path("here/new"))
     os.rename("here", "there")
     monkeypatch.chdir("there")

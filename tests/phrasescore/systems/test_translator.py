@@ -74,6 +74,12 @@ def by_stream(system: System, lists: ListRequest, compute: Compute = HERE) -> Fo
         return [(each.text, each.nbest) for each in found]
 
 
+def without_lists(system: System) -> System:
+    """Return a system without its features of lists."""
+    search = system.weights.search
+    return replace(system, lists=(), weights=WeightPair(search, search))
+
+
 @pytest.mark.parametrize("characters", [False, True], ids=["words", "characters"])
 def test_a_text_a_stream_and_moses_give_the_translations_and_lists_of_decode(
     characters: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -117,7 +123,7 @@ def test_features_of_lists_give_the_same_by_text_stream_moses_and_engine(
     assert by_text(system, lists, engine) == found
     assert by_stream(system, lists) == found
     # Another decoder, which returns the lists of the search.
-    searched = by_text(replace(system, lists=()), lists)
+    searched = by_text(without_lists(system), lists)
     assert [text for text, _ in searched] != [text for text, _ in found]
     (folder / "lists").write_bytes(b"".join(nbest for _, nbest in searched))
     command = DecoderCommand("sh -c 'cat >text; cp lists $0' {nbest}")
@@ -214,7 +220,7 @@ def test_rounds_get_distinct_lists_in_the_order_of_the_search_under_any_weights(
         second = [found.raw for found in translator.lists(sentences, other)]
         again = [found.raw for found in translator.lists(sentences, system.weights.search)]
     assert first == again != second
-    searched = by_text(replace(system, lists=()), ListRequest(9, distinct=True))
+    searched = by_text(without_lists(system), ListRequest(9, distinct=True))
     for found, (text, nbest) in zip(first, searched, strict=True):
         lines = nbest.splitlines()
         assert [line.partition(b" RNNsearch0=")[0] for line in found.splitlines()] == [
@@ -236,7 +242,7 @@ def test_other_weights_may_be_a_file_or_values(weights: str) -> None:
         (found,) = system.translate(["la maison"], nbest=9)
     # p = 1 for two words in two phrases, and for two words in one; phrases gain 0.25 each, and a
     # missing weight is that of the moses.ini.
-    assert [each.text for each in found.to_list()][:2] == ["the home", "the house"]
+    assert [str(each) for each in found.to_list()][:2] == ["the home", "the house"]
     assert found.to_list()[0].score == pytest.approx(14 + 2 * 0.25)
 
 
@@ -246,14 +252,15 @@ def test_sentences_are_strings_or_words_and_translations_have_their_parts() -> N
     words = ["maison", "xyz", "la", "bleue", "maison"]
     sentences: list[Any] = ["\ufeffla maison\n", [], words, "la la maison bleue"]
     with load_system(read_system("system.toml"), compute=HERE) as system:
-        found = list(system.translate(sentences, nbest=np.argmax([0, 0, 1]), explain=True))  # type: ignore[arg-type]
+        found = list(system.translate(sentences, nbest=np.argmax([0, 0, 1])))  # type: ignore[arg-type]
+        (explained,) = system.translate([words], nbest=2, explain=True)
         assert list(system.translate([])) == []
         (sure,) = system.translate(["la maison"], confidence=True)
     assert [(each.text, each.nbest) for each in found] == expected
     assert (found[0].source, found[0].confidence) == (("la", "maison"), None)
-    assert found[2].hypotheses[0].words == found[2].text == str(found[2])
-    assert [each.text for each in found[2].to_list()] == [
-        each.words for each in found[2].hypotheses
+    assert explained.hypotheses[0].words == found[2].text == str(found[2])
+    assert [str(each) for each in found[2].to_list()] == [
+        each.words for each in explained.hypotheses
     ]
     assert sure.words == tuple(expected[0][0].split())
     assert sure.confidence is not None
@@ -286,7 +293,7 @@ def test_wrong_arguments_are_named(
 @pytest.mark.usefixtures("folder")
 def test_a_translator_is_used_in_a_with_block() -> None:
     system = load_system("system.toml", compute=HERE)
-    assert repr(system) == "<Translator of .>"
+    assert repr(system) == "<Translator of system.toml>"
     with pytest.raises(ArgumentError, match="use it in a with block"):
         list(system.translate(["la"]))
 
@@ -295,7 +302,11 @@ def test_a_translator_is_used_in_a_with_block() -> None:
     ("weights", "error", "problem"),
     [
         ({"LM0": (1.0, 2.0)}, ConfigError, "moses.ini: weights: expected 1 weights for LM0, found"),
-        ({"LSTM0": (1.0,)}, ConfigError, "there is a weight for LSTM0, a feature that the search"),
+        (
+            {"LSTM0": (1.0,)},
+            ConfigError,
+            "a weight for LSTM0, a feature that the n-best lists lack",
+        ),
         ({"LM0": None}, ArgumentError, "weights: LM0: expected a number, or a sequence"),
         (
             dict.fromkeys(("LM0", "WordPenalty0", "Distortion0", "PhrasePenalty0"), (0.0,))

@@ -15,8 +15,8 @@ from phrasescore.progress import Progress
 from phrasescore.systems.system import read_system
 from tests.command_line import run
 from tests.log import warnings
-from tests.phrasescore.systems.system_folder import write_folder
 from tests.random_tables import make_model
+from tests.small_system import write_system
 
 NUMBERS = NamedFeature("number_mismatch")
 
@@ -102,23 +102,24 @@ def test_a_system_gets_a_table_with_columns_of_weight_0(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_folder(Path("old"))
+    Path("old").mkdir()
+    write_system(Path("old"))
     make_model(Path("rnn"))
     (tmp_path / "text").write_text("la maison\nmaison\n")
     done = phrasescore.annotate("old", ["rnn", NUMBERS], "new")
-    assert (done.lines, warnings(caplog)) == (3, [])
+    assert (done.lines, warnings(caplog)) == (5, [])
     system = read_system("new")
     assert [path.name for path in sorted(Path("new").iterdir())] == [
         *("moses.ini", "system.toml", "table", "weights"),
     ]
     assert [(each.name, each.argument) for each in system.columns] == [
         ("TM0_2", f"{tmp_path}/rnn"),
-        ("TM0_3", "punctuation_mismatch"),
+        ("TM0_3", "number_mismatch"),
     ]
-    assert system.weights.search["TM0"] == (1, 0.25, 0, 0)
+    assert system.weights.search["TM0"] == (1, 0, 0, 0)
     assert system.weights.lists["TM0"] == (0.5, 0.5, 0, 0)
     text = Path("new/moses.ini").read_text()
-    assert "PhraseDictionaryMemory name=TM0 num-features=4 path=table\n" in text
+    assert "PhraseDictionaryMemory name=TM0 num-features=4 path=table " in text
     assert "path=../old/lm.arpa" in text
     assert Path("new/system.toml").read_text().count(str(tmp_path)) == 0
     translated = [run("translate", each, "text").stdout for each in ("old", "new")]
@@ -127,7 +128,7 @@ def test_a_system_gets_a_table_with_columns_of_weight_0(
     phrasescore.annotate("new", [NUMBERS], "newer")
     assert [each.name for each in read_system("newer").columns] == ["TM0_2", "TM0_3", "TM0_4"]
     phrasescore.annotate("old/moses.ini", [NUMBERS], "plain", texts=["text"])
-    assert read_system("plain").weights.search["TM0"] == (1, 0.25, 0)
+    assert read_system("plain").weights.search["TM0"] == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +144,8 @@ def test_a_system_that_gets_no_columns_leaves_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str, options: dict, problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    write_folder(Path("old"))
+    Path("old").mkdir()
+    write_system(Path("old"))
     with pytest.raises(PhrasescoreError, match=problem):
         phrasescore.annotate("old", [NUMBERS], output, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
@@ -153,8 +155,8 @@ def test_values_that_moses_cannot_read_are_counted_in_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     table = tmp_path / "table"
-    marks = " ".join(["."] * 89)
-    table.write_text(f"a ||| b ||| 1\na ||| {marks} ||| 1\n" * 2)
+    numbers = " ".join(["5"] * 89)
+    table.write_text(f"a ||| b ||| 1\na ||| {numbers} ||| 1\n" * 2)
     phrasescore.annotate(table, [NUMBERS], tmp_path / "out")
     (warning,) = warnings(caplog)
     assert warning.startswith(f"{table}: 2 values above 88 (the first in line 2) are written as")

@@ -51,8 +51,8 @@ REFUSED: dict[str, dict[str, object]] = {
     | {"seed": -1},
     "perplexity": {"texts": "text"},
     "rerank": {"average": "LM0", "num_sentences": 0},
-    "rescore": {"columns": "model", "cache_size": 0},
-    "score": {"columns": "model", "cache_size": 0},
+    "rescore": {"columns": "model"},
+    "score": {"columns": "model"},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "beam": 0},
     "select": {"share": 2.0, "lines": 0},
     "train": {"kind": "x", "changes": "training.seed=1", "updates": 0},
@@ -152,7 +152,7 @@ def test_torch_has_the_callers_threads_again(
         ("models", lambda: phrasescore.make_report("out", models="model")),
         (
             "references",
-            lambda: phrasescore.tune_with_decoder("moses", "src", "ref", "start", "out"),
+            lambda: phrasescore.tune_system("moses.ini", "src", "ref", "out"),
         ),
     ],
 )

@@ -16,7 +16,7 @@ from phrasescore.kernels import precision
 from phrasescore.workflows import show as module
 from phrasescore.workflows.show import Overview
 from tests.command_line import check_refusal, run, succeeded
-from tests.phrasescore.systems.system_folder import SYSTEM, WEIGHTS, write_folder
+from tests.small_system import SYSTEM, WEIGHTS, write_system
 
 
 def _rows(text: str) -> dict[str, str]:
@@ -27,10 +27,10 @@ def _rows(text: str) -> dict[str, str]:
 def test_a_system_has_its_files_weights_and_settings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(write_folder(tmp_path))
+    monkeypatch.chdir(write_system(tmp_path))
     more = 'columns = [{ model = "cslm", name = "TM0_1" }]\ntext = { lowercase = true }\n'
-    program = '{ command = "cat -" }, { feature = "length_ratio"'
-    system = SYSTEM.replace('{ feature = "length_ratio"', program) + more
+    program = '{ command = "cat -" }, { feature = "unknown_words"'
+    system = SYSTEM.replace('{ feature = "unknown_words"', program) + more
     Path("system.toml").write_text(system)
     weights = WEIGHTS.replace("RNNsearch0", "Program0= 0.5\nRNNsearch0")
     Path("weights").write_text(weights)
@@ -40,14 +40,15 @@ def test_a_system_has_its_files_weights_and_settings(
         "system": "./system.toml",
         "decoder": "the search of this package",
         "feature UnknownWordPenalty0": "",
+        "feature PhrasePenalty0": "",
         "feature WordPenalty0": "weights -0.5; in the lists -0.25",
-        "table TM0": f"{tmp_path}/table (N kB); weights 1 0.25; in the lists 0.5 0.5",
+        "table TM0": f"{tmp_path}/table (N kB); weights 1 0; in the lists 0.5 0.5",
         "feature Distortion0": "weights 1; in the lists 1",
         "language model LM0": f"{tmp_path}/lm.arpa (N kB); weights 0.5; in the lists 0.25",
         "in the search CSLM0": f"{tmp_path}/cslm (cslm, N kB); weights 0.25; in the lists 0.5",
         "in the lists RNNsearch0": f"{tmp_path}/rnnsearch (rnnsearch, N kB); weight 3",
         "in the lists Program0": "cat -; weight 0.5",
-        "in the lists LengthRatio0": "length_ratio; weight -0.5",
+        "in the lists UnknownWords0": "unknown_words; weight -0.5",
         "column TM0_1": f"{tmp_path}/cslm; name TM0_1",
         "text": "lowercase",
         "limits": "distortion-limit 2, stack 30",
@@ -57,8 +58,8 @@ def test_a_system_has_its_files_weights_and_settings(
     }
     Path("table").rename("elsewhere")
     shown = json.loads(succeeded(run("show", ".", "--format", "json")).stdout)["facts"]
-    assert shown["table TM0"].startswith(f"{tmp_path}/table (missing); weights 1 0.25")
-    assert shown["ready"].startswith(f"no: {tmp_path}/moses.ini:4: [feature] TM0: cannot open ")
+    assert shown["table TM0"].startswith(f"{tmp_path}/table (missing); weights 1 0")
+    assert shown["ready"].startswith(f"no: {tmp_path}/moses.ini:9: [feature] TM0: cannot open ")
 
 
 def test_an_experiment_has_its_table(tmp_path: Path) -> None:

@@ -22,8 +22,8 @@ from phrasescore.workflows.tune_system import tune_system
 from tests.command_line import check_refusal, run, succeeded
 from tests.doubles import RandomCslm, RandomModel
 from tests.log import warnings
-from tests.phrasescore.cli.test_decode import INI, LM, TABLE
 from tests.phrasescore.cli.tune.loop_folder import rounds
+from tests.small_system import INI, LM, TABLE
 from tuning.pool import Pool
 
 SOURCE = "la maison\n\nxyz\nmaison bleue\nla bleue maison la maison\n"

@@ -13,6 +13,8 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.systems.folder import write_system
+from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment import choice, forecast
 from phrasescore.workflows.experiment.choice import (
     PLANS,
@@ -262,6 +264,13 @@ def test_paths_in_a_moses_ini_may_start_in_the_working_folder(folder: Path) -> N
     succeeded(init(ini="model"))
     assert values()["data"]["paths_from"] == "."
     succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run"))
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_system_is_a_folder() -> None:
+    write_system(read_system("moses.ini"), Path("model"))
+    succeeded(init(ini="model"))
+    assert values()["data"]["moses_ini"] == "model/moses.ini"
 
 
 def test_all_that_is_switched_off_can_be_switched_on(folder: Path) -> None:

@@ -17,7 +17,7 @@ from phrasescore.models.checkpoint import save_checkpoint
 from phrasescore.workflows.serve.application import TranslationServer
 from tests.forked import Forked, run_command
 from tests.random_networks import RandomNetwork
-from tests.small_system import INI, LM, TABLE
+from tests.small_system import INI, LM, TABLE, TEXT
 
 PLAIN = 'moses_ini = "moses.ini"\n'
 # The weights of INI, so that a score without the network's is the search's.
@@ -25,10 +25,8 @@ WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\nRNNsearch0= 2
 SYSTEM = f"""{PLAIN}weights = "weights"
 nbest_size = 9
 confidence = {{ scale = 0.5, slope = 2.0, offset = 1.0 }}
-[[rescore]]
-model = "rnnsearch"
+lists = [{{ model = "rnnsearch" }}]
 """
-TEXT = "la maison\n\nmaison xyz la bleue maison\nla la maison bleue\n"
 
 
 def write_system(folder: Path) -> None:

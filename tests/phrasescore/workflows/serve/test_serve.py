@@ -449,6 +449,6 @@ def test_moses_searches_are_refused(folder: Path) -> None:
     (folder / "bin").mkdir()
     (folder / "bin" / "moses").touch()
     path = folder / "moses.toml"
-    path.write_text('moses_ini = "moses.ini"\ndecoder = "moses"\nmoses_bin = "bin"\n')
-    problem = "moses.toml: decoder: serve requires the search of this package: other decoders"
+    path.write_text('moses_ini = "moses.ini"\ndecoder = { moses = "bin" }\n')
+    problem = "moses.toml: decoder: serve requires the search of this package: other decoders read"
     check_refusal(run("serve", str(path)), problem)
