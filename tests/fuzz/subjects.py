@@ -189,7 +189,7 @@ _TUNING = {
         for kind in ("joshua", "sparse")
         for verb, more in (
             ("rerank", ""),
-            ("tune", "--references references --method mira --threads 1"),
+            ("tune --lists", "--references references --method mira --threads 1"),
         )
     },
     "tune": Subject(
