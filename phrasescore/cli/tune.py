@@ -102,9 +102,9 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         names, changes = given["names"], given["changes"]
         if given["decoder"] is not None:
             command = f"{given['decoder']} {given['decoder_flags']}".strip()
-            system = System.of_command(command, *names, changes=changes)
+            system = System.of_command(command, names[0] if names else None, changes)
         else:
-            system = read_system(*names, changes)
+            system = read_system(names[0], changes)
         if given["nbest_size"] is not None:
             system = replace(system, nbest_size=given["nbest_size"])
         own = grouped(tune_system, only(given, _OF_ROUNDS))
