@@ -331,9 +331,7 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
         value = line.words[0].group()
         if section in _UNSUPPORTED and value.lower() not in _OFF:
             problem = f"this search does not support this setting, found {shorten(value)}"
-            raise ini.error(
-                line, "", f"{problem}; remove the line, or {_BY_MOSES}"
-            )
+            raise ini.error(line, "", f"{problem}; remove the line, or {_BY_MOSES}")
         if section in _FACTOR_SECTIONS and value != "0":
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
         if section == "factor-delimiter" and value != "|":
