@@ -125,7 +125,7 @@ class PhraseTables:
             words,
             np.arange(len(words) + 1),
             targets,
-            [PhraseAlignment(b"0-0", (0,)) if target else PhraseAlignment(b"", ()) for target in targets],
+            [PhraseAlignment(b"0-0" * bool(each), (0,) * bool(each)) for each in targets],
             np.zeros((len(words), self._num_scores)),
             unknown_words=LOWEST_LOG,
         )
