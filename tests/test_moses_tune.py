@@ -80,7 +80,7 @@ def test_lists_are_read_as_the_extractor_reads_them(task: Task) -> None:
     files = ["--ffile", "theirs.f", "--scfile", "theirs.s", "-r", "dev.fr", "-n", "nbest"]
     run_tool(task.folder, "extractor", *scorer, *files)
     theirs = read_extracted(task.path("theirs.f"), task.path("theirs.s"))
-    reader = ListReader([read_sentences(task.path("dev.fr")).words], "bleu")
+    reader = ListReader([read_sentences(task.path("dev.fr")).words])
     ours = reader.read_files([task.path("nbest")])
     assert ours.labels == theirs.labels
     # Moses' lists may hold a hypothesis twice, and ours do not: as sets of lines they are equal.

@@ -99,12 +99,12 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
         from phrasescore.systems.system import System, read_system
         from phrasescore.workflows.tune_system import tune_system
 
-        path, changes = next(iter(given["names"]), None), given["changes"]
+        names, changes = given["names"], given["changes"]
         if given["decoder"] is not None:
             command = f"{given['decoder']} {given['decoder_flags']}".strip()
-            system = System.of_command(command, path, changes)
+            system = System.of_command(command, names[0] if names else None, changes)
         else:
-            system = read_system(path, changes)
+            system = read_system(names[0], changes)
         if given["nbest_size"] is not None:
             system = replace(system, nbest_size=given["nbest_size"])
         own = grouped(tune_system, only(given, _OF_ROUNDS))

@@ -180,7 +180,7 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
 def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
     kinds = [hint]
     is_optional = is_sequence = False
-    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal, Mapping):
+    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal):
         inner = get_args(kinds[0])
         if get_origin(kinds[0]) in (Sequence, tuple):
             is_sequence, inner = True, inner[:1]

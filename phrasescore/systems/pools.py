@@ -16,7 +16,7 @@ from tuning.settings import MetricName
 
 _logger = logging.getLogger(__name__)
 
-_METRICS: dict[str, Callable[[list[Any]], ReferenceMetric]] = {
+_METRICS: dict[MetricName, Callable[[list[Any]], ReferenceMetric]] = {
     "bleu": Bleu,
     "chrf": Chrf,
     "word_accuracy": WordAccuracy,
@@ -29,12 +29,13 @@ class ListReader:
     """Makes pools of n-best lists; the statistics of each hypothesis are computed only once.
 
     :param references: the words of each reference, indexed by text and sentence.
-    :param metric: the name of the metric.
     :ivar metric: the metric against the references of all segments.
     :ivar num_segments: the number of segments.
     """
 
-    def __init__(self, references: Sequence[Sequence[tuple[str, ...]]], metric: MetricName) -> None:
+    def __init__(
+        self, references: Sequence[Sequence[tuple[str, ...]]], metric: MetricName = "bleu"
+    ) -> None:
         self.metric = _METRICS[metric](list(references))
         self._reference_words = sum(map(len, references[0]))
         self.num_segments = num_segments = len(references[0])

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from moses_integration.alignments import PhraseSpan, parse_segmentation
@@ -21,6 +22,7 @@ from phrasescore.systems.translation import Attention, ExplainedHypothesis, Feat
 from tuning.confidence import confidence
 
 _LIST = "the n-best list"
+_TOGETHER = 32  # lists that are parsed together
 
 
 class TranslationTask(NamedTuple):
@@ -204,23 +206,34 @@ def featured_lists(
 
     The features of the lists are computed for many lists at once.
     """
+    if scoring is None:
+        yield from _parsed(outputs)
+        return
     waiting: deque[SearchOutput] = deque()
 
     def lists() -> Iterator[SourcedList]:
-        for number, (sentence, searched) in enumerate(zip(sentences, outputs, strict=True)):
+        numbered = enumerate(zip(sentences, _parsed(outputs), strict=True))
+        for number, (sentence, (searched, found)) in numbered:
             waiting.append(searched)
-            if searched.nbest:
-                yield _sourced_list(number, sentence, searched.nbest)
+            if found is not None:
+                yield SourcedList(number, found, sentence.words)
 
-    if scoring is None:
-        for searched in outputs:
-            yield searched, _parse(searched.nbest) if searched.nbest else None
-        return
     for each, scores in scoring.score(lists(), "the source", "the hypotheses"):
         while not waiting[0].nbest:
             yield waiting.popleft(), None
         yield waiting.popleft(), _with_features(scoring, each, scores)
     yield from ((searched, None) for searched in waiting)
+
+
+def _parsed(
+    outputs: Iterable[SearchOutput],
+) -> Iterator[tuple[SearchOutput, NbestList | None]]:
+    """Yield outputs with their lists, which are parsed together, because that is faster."""
+    remaining = iter(outputs)
+    while some := list(islice(remaining, _TOGETHER)):
+        raw = b"".join(each.nbest for each in some)
+        lists = parse_nbest([raw], _LIST) if raw else iter(())
+        yield from ((each, next(lists) if each.nbest else None) for each in some)
 
 
 def _with_features(scoring: Scoring, each: SourcedList, values: Floats) -> NbestList:

@@ -46,8 +46,7 @@ def start_weights(system: System, start: WeightsSource | None) -> WeightPair:
         raise ArgumentError("the start weights are missing: give --weights, or a moses.ini")
     if system.moses_ini is not None:
         known = {feature.name for feature in system.read_ini().features} | new.keys()
-        if foreign := [name for name in search if name.partition("_")[0] not in known]:
-            search = {name: own for name, own in search.items() if name not in foreign}
+        search = {name: own for name, own in search.items() if name.partition("_")[0] in known}
     for weights in (search, lists):
         check_weights(weights, where)
     return WeightPair(search, lists)

@@ -194,7 +194,7 @@ class NewSystem:
         :param folder: of the new system.
         """
         system = read_system(path)
-        if folder == "-" or same_file(folder, system.folder):
+        if folder == "-" or same_file(folder, str(system.folder)):
             problem = "expected the folder of the new system, which is not that of the old one"
             raise ArgumentError(f"--output: {problem}, got {folder!r}")
         ini = system.read_ini()

@@ -113,7 +113,7 @@ _BEGUN_AGAIN = {
     "rerank": "rerank all.gz --weights moses.ini --nbest out/out.gz -o out/best",
     "translate by a moses.ini": "translate small.ini test.en --tokenized --set limits.stack=3 "
     "--workers 2 -o out/out --nbest out/lists.gz --nbest-size 9",
-    "generate": "generate rnnsearch dev.en --beam 2 -o out/out --nbest out/lists.gz "
+    "generate": "generate rnnsearch dev.en --beam 5 -o out/out --nbest out/lists.gz "
     "--nbest-size 5 --threads 1",
     "segment": "segment test.en --model rnn --reverse-model rnn.reverse -o out/out "
     "--segments out/segments.json --threads 1",

@@ -78,12 +78,12 @@ def a_line_each(text: str = "source", out: str = "out") -> Check:
     return check
 
 
-def finite(copied: str | None = None) -> Check:
+def finite(copied: str | None = None, out: str = "out") -> Check:
     """No number of the output is none, but for lines that are those of another file."""
 
     def check() -> str | None:
         known = set(lines_of(copied)) if copied else set()
-        made = b"\n".join(line for line in lines_of("out") if line not in known)
+        made = b"\n".join(line for line in lines_of(out) if line not in known)
         found = re.search(rb"(?<![\w|])-?(nan|inf)(?![\w|])", made, re.IGNORECASE)
         return f"the output says {found[0]!r}" if found else None
 

@@ -191,7 +191,7 @@ _TUNING = {
         for kind in ("joshua", "sparse")
         for verb, more in (
             ("rerank", ""),
-            ("tune", "--references references --method mira --threads 1"),
+            ("tune --lists", "--references references --method mira --threads 1"),
         )
     },
     "tune": Subject(
@@ -208,17 +208,21 @@ _TUNING = {
     "tune decoder": Subject(
         f"tune moses.ini {_LOOP} new.loop",
         "decoded.nbest",
-        finite(),
+        finite(out="out/weights"),
         "out/ new.loop/",
         "new.loop/",
     ),
     "tune work": Subject(
-        f"tune moses.ini {_LOOP} loop --resume", "loop", finite(), "out/", "loop/"
+        f"tune moses.ini {_LOOP} loop --resume",
+        "loop",
+        finite(out="out/weights"),
+        "out/",
+        "loop/",
     ),
     "tune rescore": Subject(
         f"tune lists.toml {_LOOP} new.loop",
         "cslm general.arpa f2e e2f decoded.nbest",
-        finite(),
+        finite(out="out/weights"),
         "out/ new.loop/",
         "new.loop/",
     ),

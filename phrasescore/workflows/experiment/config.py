@@ -94,7 +94,7 @@ class Tuning:
     method: str = "mert"
     replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
-    metric: str = "bleu"  # as in ``phrasescore tune --metric``
+    metric: str = "bleu"
 
     @property
     def table_metric(self) -> TableMetric:

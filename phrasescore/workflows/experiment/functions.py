@@ -22,7 +22,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import TomlTable
 from phrasescore.settings.training import UnfinishedRun
 from phrasescore.settings.tuning import RoundTuning
-from phrasescore.systems.folder import SYSTEM, WEIGHTS
+from phrasescore.systems.folder import WEIGHTS
 from phrasescore.systems.system import Moses, System
 from phrasescore.systems.text import TextProcessing
 
@@ -104,11 +104,11 @@ class Parts:
     moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
     text: TextProcessing | None = None  # None for the rules in moses.ini
 
-    def system(self, path: Path, weights: WeightPair, **more: Any) -> System:
-        """Return the system of a file; ``more`` has further fields."""
-        return System(
-            path=str(path),
-            moses_ini=self.moses_ini,
+    def system(self, weights: WeightPair, **more: Any) -> System:
+        """Return the system with weights; ``more`` has further fields."""
+        text = {} if self.text is None else {"text": self.text}
+        return System.of_ini(
+            self.moses_ini,
             weights=weights,
             search=self.search,
             lists=self.lists,
@@ -116,18 +116,18 @@ class Parts:
             nbest_size=self.nbest_size,
             limits=self.limits,
             decoder=None if self.moses_bin is None else Moses(self.moses_bin),
-            text=self.text or TextProcessing.of(MosesIni.read(str(self.moses_ini))),
+            **text,
             **more,
         )
 
-    def tuned(self, folder: Path, absolute: frozenset[str] = frozenset()) -> System:
-        """Return the system in a folder that tuning has written.
+    def tuned(self, folder: Path, absolute: frozenset[str]) -> System:
+        """Return the system that tuning has written to a folder.
 
         :param absolute: the absolute paths that the user wrote.
         """
-        weights = load_weights(folder / WEIGHTS)
         curve = read_tune_report(folder / REPORT).confidence or ConfidenceCurve()
-        return self.system(folder / SYSTEM, weights, confidence=curve, absolute=absolute)
+        weights = load_weights(folder / WEIGHTS)
+        return self.system(weights, confidence=curve, absolute=absolute)
 
 
 @dataclass(frozen=True)
@@ -216,7 +216,7 @@ def tune_row(
     from phrasescore.workflows.tune_system import tune_system
 
     tune_system(
-        parts.system(parts.moses_ini, start_weights(parts.moses_ini, layout, earlier)),
+        parts.system(start_weights(parts.moses_ini, layout, earlier)),
         source,
         references,
         output,

@@ -1,22 +1,24 @@
 """Promises of moses_integration.decoder.moses: the command that is run, and what may go wrong."""
 
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder.moses import DecoderCommand
+from moses_integration.decoder.moses import DecoderCommand, ListRequest
 from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import Weights
 
 WEIGHTS: Weights = {"LM0": (0.5,), "TM0": (0.25, -1e-7)}
+distinct = partial(ListRequest, distinct=True)
 DATA = Path(__file__).parents[2] / "data"
 
 
 def test_moses_gets_weights_and_lists_by_its_own_options() -> None:
     decoder = DecoderCommand("'/a b/moses' -f moses.ini -threads 2")
-    assert decoder.arguments(WEIGHTS, "out.nbest", "weights", 100) == [
+    assert decoder.arguments(WEIGHTS, "out.nbest", "weights", distinct(100)) == [
         *("/a b/moses", "-f", "moses.ini", "-threads", "2"),
         *("-weight-overwrite", "LM0= 0.5 TM0= 0.25 -0.0000001"),
         *("-n-best-list", "out.nbest", "100", "distinct"),
@@ -26,14 +28,14 @@ def test_moses_gets_weights_and_lists_by_its_own_options() -> None:
 
 def test_another_decoder_gets_what_its_command_has_places_for() -> None:
     decoder = DecoderCommand("search --lists={nbest}:{size} -w {weights}")
-    found = decoder.arguments(WEIGHTS, "out.nbest", "weights", 50)
+    found = decoder.arguments(WEIGHTS, "out.nbest", "weights", distinct(50))
     assert found == ["search", "--lists=out.nbest:50", "-w", "weights"]
     assert not decoder.is_moses
 
 
 def test_the_ini_is_named_where_the_command_does_not() -> None:
     ini = MosesIni.read(str(DATA / "several.moses.ini"))
-    found = DecoderCommand("moses", ini).arguments({"First": (0.5,)}, "out", "weights", 9)
+    found = DecoderCommand("moses", ini).arguments({"First": (0.5,)}, "out", "weights", distinct(9))
     # First has tuneable-components=true,false: the second weight stays.
     assert found == [
         *("moses", "-f", str(DATA / "several.moses.ini"), "-weight-overwrite", "First= 0.5 x"),
@@ -57,7 +59,7 @@ def test_a_command_that_cannot_work_is_refused(command: str, problem: str) -> No
 def test_more_weights_than_a_command_line_holds_are_refused() -> None:
     weights: Weights = {f"WT_{number}": (0.5,) for number in range(20_000)}
     with pytest.raises(PhrasescoreError, match="20,000 features are too many"):
-        DecoderCommand("moses").arguments(weights, "out", "weights", 9)
+        DecoderCommand("moses").arguments(weights, "out", "weights", distinct(9))
 
 
 class Runner:
@@ -73,7 +75,7 @@ class Runner:
         program.write_text(f"import os, sys, signal\n{code}")
         decoder = DecoderCommand(f"{sys.executable} {program} {{nbest}} {{weights}}")
         source = str(self.folder / "source")
-        decoder(source, WEIGHTS, 5, str(self.nbest))
+        decoder(source, WEIGHTS, distinct(5), str(self.nbest))
 
     def refusal(self, code: str) -> str:
         with pytest.raises(PhrasescoreError) as caught:
@@ -125,4 +127,4 @@ def test_a_command_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "source").write_text("one\n")
     decoder = DecoderCommand("/nowhere/moses -f moses.ini")
     with pytest.raises(PhrasescoreError, match="cannot run the decoder '/nowhere/moses': No such"):
-        decoder(str(tmp_path / "source"), {}, 5, str(tmp_path / "run1.nbest"))
+        decoder(str(tmp_path / "source"), {}, distinct(5), str(tmp_path / "run1.nbest"))

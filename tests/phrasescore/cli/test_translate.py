@@ -245,26 +245,6 @@ def test_the_number_of_shown_hypotheses_changes_no_translation(folder: Path) -> 
     assert longer.stdout != expected
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "problem"),
-    [
-        ("CSLM0= 0.25\n", "", "weights: no weight for the search's feature CSLM0"),
-        ("RNNsearch0= 3\n", "", "no weight for RNNsearch0, a feature of the n-best lists"),
-        ("RNNsearch0= 3", "RNNsearch0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-"),
-        ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
-        ("TM0= 1 0", "TM0= 1", "expected 2 weights for TM0, found 1"),
-        ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
-        ("RNNsearch0= 3", "RNNsearch0= 3 1", "expected 1 weights for RNNsearch0, found 2"),
-        ("TM0= 1 0", "TM0= 1 0\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
-    ],
-)
-def test_weights_that_do_not_fit_are_refused(
-    folder: Path, old: str, new: str, problem: str
-) -> None:
-    (folder / "weights").write_text(WEIGHTS.replace(old, new, 1))
-    check_refusal(translate(system="system.toml"), problem)
-
-
 def test_weights_of_lists_need_the_features_of_lists(folder: Path) -> None:
     (folder / "system.toml").write_text(SYSTEM.replace(LISTS, ""))
     result = translate(system="system.toml")

@@ -45,7 +45,7 @@ def test_a_system_has_the_parts_in_its_file(folder: Path) -> None:
     assert system.lists == (Network(str(folder / "rnnsearch")), NamedFeature("unknown_words"))
     assert system.search_names == ["CSLM0"]
     assert system.weights.search["CSLM0"] == (0.25,)
-    assert system.weights.lists["RNNsearch0"] == (3,)
+    assert system.weights.lists["RNNsearch0"] == (3.0,)
     assert (system.nbest_size, system.limits) == (9, {"stack": 30})
     assert ready() == "yes"
 
@@ -144,6 +144,8 @@ WEIGHT_FAULTS = [
     ("RNNsearch0= 3", "RNNsearch0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-best"),
     ("RNNsearch0= 3", "RNNsearch0= 3 1", "expected 1 weights for RNNsearch0, found 2"),
     ("TM0= 1 0", "TM0= 1 0\nLM1= 1", "a weight for LM1, a feature that the search lacks"),
+    ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
+    ("TM0= 1 0", "TM0= 1", "expected 2 weights for TM0, found 1"),
     ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
     (
         "TM0= 1 0",
@@ -406,14 +408,14 @@ def test_while_an_experiment_runs_its_finished_rows_count(
     assert caplog.messages == ["out: 2 of 3 rows are finished: the system is +CSLM for now"]
     write_table(Path("out"), {"Baseline": None, "+CSLM": 22.0})
     assert read_system("out").path.endswith("/out/+CSLM/seed2/system.toml")
-    for rows in ({"Baseline": None}, {}):
-        if rows:
-            write_table(Path("out"), rows)
-        else:
-            Path("out/table.toml").unlink()
-            Path("out/steps.json").touch()
-        with pytest.raises(PhrasescoreError, match="out: no row of this experiment is finished"):
-            read_system("out")
+    write_table(Path("out"), {"Baseline": None})
+    problem = "out: no row of this experiment is finished; its command continues it"
+    with pytest.raises(PhrasescoreError, match=problem):
+        read_system("out")
+    Path("out/table.toml").unlink()
+    Path("out/steps.json").touch()
+    with pytest.raises(PhrasescoreError, match=problem):
+        read_system("out")
 
 
 @pytest.mark.usefixtures("folder")

@@ -116,8 +116,8 @@ def test_a_system_gets_a_table_with_columns_of_weight_0(
         ("TM0_2", f"{tmp_path}/rnn"),
         ("TM0_3", "number_mismatch"),
     ]
-    assert system.weights.search["TM0"] == (1, 0, 0, 0)
-    assert system.weights.lists["TM0"] == (0.5, 0.5, 0, 0)
+    assert system.weights.search["TM0"] == (1.0, 0.0, 0.0, 0.0)
+    assert system.weights.lists["TM0"] == (0.5, 0.5, 0.0, 0.0)
     text = Path("new/moses.ini").read_text()
     assert "PhraseDictionaryMemory name=TM0 num-features=4 path=table " in text
     assert "path=../old/lm.arpa" in text
@@ -128,7 +128,7 @@ def test_a_system_gets_a_table_with_columns_of_weight_0(
     phrasescore.annotate("new", [NUMBERS], "newer")
     assert [each.name for each in read_system("newer").columns] == ["TM0_2", "TM0_3", "TM0_4"]
     phrasescore.annotate("old/moses.ini", [NUMBERS], "plain", texts=["text"])
-    assert read_system("plain").weights.search["TM0"] == (1, 0, 0)
+    assert read_system("plain").weights.search["TM0"] == (1.0, 0.0, 0.0)
 
 
 @pytest.mark.parametrize(

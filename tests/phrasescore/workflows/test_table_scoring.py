@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from phrasescore.workflows.scoring import scoring
 
 import phrasescore
 from phrasescore.arguments import PrecisionName
@@ -22,6 +21,7 @@ from phrasescore.features.neural import NeuralScore
 from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
 from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute, EngineName
+from phrasescore.systems import scoring
 from phrasescore.workflows import annotate as annotate_module
 from tests.random_tables import make_model, make_table
 

@@ -5,12 +5,13 @@ import math
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from click.testing import Result
 
-from moses_integration.decoder import phrase_tables
+from moses_integration.decoder.phrase_tables import PhraseTables
 from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
@@ -119,17 +120,17 @@ def test_the_confidence_of_a_translation_is_that_of_its_list_in_tuning() -> None
 
 def test_tables_and_networks_are_loaded_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     read, loaded = [], []
-    read_pairs = phrase_tables.read_phrase_pairs
+    pairs = PhraseTables.pairs
 
-    def count(*arguments: object, **options: object) -> object:
-        read.append(arguments)
-        return read_pairs(*arguments, **options)  # type: ignore[arg-type]
+    def count(tables: PhraseTables, *arguments: Any, **options: Any) -> Any:
+        read.append(tables)
+        return pairs(tables, *arguments, **options)
 
     def load(path: str) -> Checkpoint:
         loaded.append(Path(path).name)
         return load_checkpoint(path)
 
-    monkeypatch.setattr("moses_integration.decoder.phrase_tables.read_phrase_pairs", count)
+    monkeypatch.setattr(PhraseTables, "pairs", count)
     monkeypatch.setattr("phrasescore.models.checkpoint.load_checkpoint", load)
     RandomCslm(["the", "house", "home"], order=3, path=folder / "cslm")
     RandomModel(folder / "model", ["la", "maison"], ["the", "home"])

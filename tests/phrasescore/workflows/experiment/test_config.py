@@ -65,11 +65,6 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             "systems = [{name = 'models'}]\n[data]",
             "models is the name of a folder of the",
         ),
-        (
-            "[data]",
-            "[tuning]\nmetric = 'bleu=0.5'\n[data]",
-            "unknown value; did you mean 'bleu'?, got 'bleu=0.5'",
-        ),
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
         (

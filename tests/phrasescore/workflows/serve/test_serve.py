@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from tests.command_line import check_refusal, run, succeeded
-from tests.phrasescore.workflows.serve.server import TEXT, Server, serving, write_system
-from tests.small_system import VALUES
+from tests.phrasescore.workflows.serve.server import Server, serving, write_system
+from tests.small_system import TEXT, VALUES
 
 pytestmark = pytest.mark.timeout(600)  # the first one compiles the search
 
