@@ -64,7 +64,6 @@ SPELLINGS = {
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
             r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
             "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
-            "--differences": "--scores",
             **_DECODE,
         },
         outputs={
@@ -175,7 +174,7 @@ COMMANDS = {
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
-    "letters.arpa --share 0.2 -o part.en --target-output part.fr --differences part.scores",
+    "letters.arpa --share 0.2 -o part.en --target-output part.fr",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz",
     "evaluate": "evaluate {x}/dev.en tuned.fr --references {x}/dev.fr "
     "--paired bootstrap --lists dev.rescored.gz -o evaluated",

@@ -118,7 +118,7 @@ _BEGUN_AGAIN = {
     "segment": "segment test.en --model rnn --reverse-model rnn.reverse -o out/out "
     "--segments out/segments.json --threads 1",
     "select": "select train.en train.fr --in-domain-target lm.fr.arpa.gz --general-target own.arpa "
-    "--share 0.5 -o out/out --target-output out/out.fr --differences out/scores",
+    "--share 0.5 -o out/out --target-output out/out.fr",
     "translate": "translate system.toml test.en --workers 2 -o out/out --nbest out/lists.gz "
     "--nbest-size 9 "
     "--explain out/json",
