@@ -105,7 +105,6 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 @options.file("--general-target", "An n-gram model of general text, such as TARGET.", "LM")
 @options.of(Selecting)
 @heading("Output")
-@options.file("--differences", "Write the cross-entropy difference of each line to this file.")
 @options.output
 @options.file("--target-output", "Write the selected lines of TARGET.")
 def select(text: str, output: str, **given: Any) -> None:
