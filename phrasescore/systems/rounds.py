@@ -66,6 +66,7 @@ class TuningRun:
 
     @property
     def result(self) -> LoopResult:
+        """The rounds so far."""
         return LoopResult() if self._loop is None else self._loop.result
 
     @property
