@@ -182,7 +182,7 @@ def line(number: int | str, *, fields: bytes = b"x ||| LM0= -2.5 ||| -3") -> byt
         ([line(0, fields=b"x ||| A0= B0= 1 ||| 1")], ":1: expected a value after 'A0='"),
         ([line(0, fields=b"x ||| A0= 1 A0= 1 ||| 1")], ":1: the feature A0 appears twice"),
         ([line(0, fields=b"x ||| = 1 ||| 1")], ":1: expected a value after '='"),
-        ([line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")], ":2: .*LSTM0; name the new one"),
+        ([line(0), line(0, fields=b"x ||| LM0= 1 LSTM0= 1 ||| 1")], ":2: .*LSTM0; name"),
     ],
 )
 def test_a_bad_line_is_an_error_with_its_number(
