@@ -71,7 +71,6 @@ def test_what_is_no_column_is_refused(text: str, problem: str) -> None:
 def test_an_old_number_of_a_model_names_its_successor() -> None:
     with pytest.raises(ArgumentError, match="'@' is gone: --column 'feature = \"unknown_words\", "):
         NamedFeature("unknown_words@2")
-    assert NamedFeature("qe:address=a@b").feature == "qe:address=a@b"
 
 
 @pytest.mark.parametrize(
