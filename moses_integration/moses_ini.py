@@ -326,6 +326,8 @@ class MosesIni(IniText):
 
     def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
         words = list(compress(line.words[1:], self.shown_components(name, len(line.words) - 1)))
+        if not words and values == tuple(float(word.group()) for word in line.words[1:]):
+            return  # a weight that lists omit, and that stays as it is
         if len(words) != len(values):
             problem = f"expected {len(values)} weights, one per value in the lists"
             raise self.error(line, name, f"{problem}, found {len(words)}")

@@ -4,7 +4,7 @@ import contextlib
 import logging
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -52,6 +52,7 @@ _TEXT_FILES = {
     REORDERING: "name the reordering-table.*.gz that processLexicalTable(Min) made it from",
     PHRASE_TABLE: "name the phrase-table.gz that processPhraseTable(Min) made it from",
 }
+_BY_MOSES = "make Moses the decoder in system.toml"
 _COUNT = re.compile("[0-9]{1,9}")
 _FALSE = ("no", "n", "false", "0")
 # Unsupported sections that change Moses' translations (names as in moses/Parameter.cpp). Values
@@ -92,34 +93,25 @@ class DecoderConfiguration:
     slots: tuple[FeatureSlot, ...]
     characters: bool  # whether the tokens are characters; see `TextSettings`
     _ini: MosesIni = field(repr=False, compare=False)
-    _ignored: tuple[str, ...] = ()
 
     @classmethod
-    def read(cls, path: str, ignore: Collection[str] = (), paths_from: Path | None = None) -> Self:
+    def read(cls, path: str, paths_from: Path | None = None) -> Self:
         """Read a moses.ini and check the files it names; an unsupported feature is an error.
-
-        Features named in ``ignore`` are left out regardless of their weights.
 
         :param paths_from: where relative paths start; None as in `IniText`.
         """
         ini = MosesIni.read(path, paths_from)
-        names = [feature.name for feature in ini.features]
-        for name in ignore:
-            if name not in names:
-                problem = (
-                    f"no feature {shorten(name)} to ignore; the features are {', '.join(names)}"
-                )
-                raise ConfigError(shown_path(path), "[feature]", problem)
         weight_lines = ini.latest_weight_lines()
-        used = [feature for feature in ini.features if feature.name not in ignore]
-        read = (_read_slot(ini, feature, weight_lines.get(feature.name)) for feature in used)
+        read = (
+            _read_slot(ini, feature, weight_lines.get(feature.name)) for feature in ini.features
+        )
         slots = [slot for slot in read if slot is not None]
         _check_kinds(ini, slots)
         slots.sort(key=lambda slot: slot.kind not in STATEFUL)
         table = next(slot for slot in slots if slot.kind == PHRASE_TABLE)
         limit = int(table.arguments.get("table-limit", SearchLimits.table_limit))
         characters = ini.text_settings().characters
-        return cls(path, _read_limits(ini, limit), tuple(slots), characters, ini, tuple(ignore))
+        return cls(path, _read_limits(ini, limit), tuple(slots), characters, ini)
 
     def with_weights(self, weights: Weights) -> Self:
         """Return a copy with new weights for some features, rounded as in a moses.ini."""
@@ -133,7 +125,7 @@ class DecoderConfiguration:
                 values = tuple(float(format_weight(weight)) for weight in values)
             slots.append(slot._replace(weights=values))
         names = [slot.name for slot in slots]
-        for name in sorted(weights.keys() - {*names, *self._ignored}):
+        for name in sorted(weights.keys() - {*names}):
             if name not in features:
                 problem = f"expected weights for {', '.join(names)}; found weights for {name}"
                 raise ConfigError(shown_path(self.path), "[weight]", problem)
@@ -290,7 +282,7 @@ def _describe_unknown(feature: IniFeature) -> str:
     elif feature.kind in _OTHER_MODELS:
         cure = f"use {LANGUAGE_MODEL} with the model as an ARPA file"
     else:
-        cure = f"set its weights to 0, ignore {feature.name}, or decode with Moses"
+        cure = f"set its weights to 0, or {_BY_MOSES}"
     return f"{problem}; {cure}"
 
 
@@ -339,7 +331,7 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
         value = line.words[0].group()
         if section in _UNSUPPORTED and value.lower() not in _OFF:
             problem = f"this search does not support this setting, found {shorten(value)}"
-            raise ini.error(line, "", f"{problem}; remove the line, or decode with Moses")
+            raise ini.error(line, "", f"{problem}; remove the line, or {_BY_MOSES}")
         if section in _FACTOR_SECTIONS and value != "0":
             raise ini.error(line, "", f"expected factor 0, found {shorten(value)}")
         if section == "factor-delimiter" and value != "|":
@@ -357,7 +349,7 @@ def _check_mapping(ini: MosesIni) -> None:
     steps = [" ".join(word.group() for word in line.words) for line in lines]
     if len(lines) > 1:
         problem = f"expected one step, found {len(lines)}: {shorten('; '.join(steps))}"
-        cure = "generation steps and a second decoding graph are not supported; decode with Moses"
+        cure = f"generation steps and a second decoding graph are not supported; {_BY_MOSES}"
         raise ini.error(lines[1], "", f"{problem}; {cure}")
     names = [feature.name for feature in ini.features if is_phrase_table(feature.kind)]
     pairs = [(f"T {number}", f"0 T {number}", f"0 {name}") for number, name in enumerate(names)]

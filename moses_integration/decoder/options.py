@@ -14,7 +14,7 @@ import numpy as np
 
 from moses_integration.decoder import configuration as kinds
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.phrase_tables import Alignment, PhrasePairs
+from moses_integration.decoder.phrase_tables import PhraseAlignment, PhrasePairs
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.arpa import NgramModel, read_arpa
@@ -101,7 +101,7 @@ class OptionTable:
         self._estimate, self._other_estimate = estimate[kept], other[kept]
         self._reordering = pairs.reordering[kept]
         self._unique = unique[kept]
-        self._alignments: list[Alignment] = [pairs.alignments[row] for row in kept]
+        self._alignments: list[PhraseAlignment] = [pairs.alignments[row] for row in kept]
         self._longest = configuration.search.max_phrase_length
 
     def sentence(self, tokens: Sequence[str]) -> SentenceOptions:

@@ -37,7 +37,7 @@ _NUMBER = NUMBER.encode()
 _NUMBERS = re.compile(rb"[ \t]*(?:" + _NUMBER + rb"[ \t\r]+)*" + _NUMBER + rb"[ \t\r]*")
 
 
-class Alignment(NamedTuple):
+class PhraseAlignment(NamedTuple):
     """The word alignment of a phrase pair; equal ones are shared."""
 
     text: bytes  # as in the file, "0-0 1-2"; empty for none
@@ -54,7 +54,7 @@ class PhrasePairs(NamedTuple):
     sources: list[bytes]  # each source phrase once, UTF-8, with single spaces between words
     starts: Any  # int64 (sources + 1,): where the pairs of each source begin
     targets: list[bytes]  # the target phrase of each pair, in the same form
-    alignments: list[Alignment]
+    alignments: list[PhraseAlignment]
     values: Any  # float64 (pairs, columns): the stateless features, in the order of the slots
     reordering: Any  # float64 (pairs, 6): natural logarithms; 0 until `PhraseTables.reorder`
 
@@ -125,7 +125,7 @@ class PhraseTables:
             words,
             np.arange(len(words) + 1),
             targets,
-            [Alignment(b"0-0", (0,)) if target else Alignment(b"", ()) for target in targets],
+            [PhraseAlignment(b"0-0" * bool(each), (0,) * bool(each)) for each in targets],
             np.zeros((len(words), self._num_scores)),
             unknown_words=LOWEST_LOG,
         )
@@ -140,8 +140,8 @@ class PhraseTables:
         groups, scores = array("q"), array("d")
         targets: list[bytes] = []
         known: dict[bytes, bytes] = {}
-        alignments: list[Alignment] = []
-        known_alignments: dict[tuple[bytes, int, int], Alignment] = {}
+        alignments: list[PhraseAlignment] = []
+        known_alignments: dict[tuple[bytes, int, int], PhraseAlignment] = {}
         field = source = b""
         for number, line in self._table.find(phrases):
             fields = line.removesuffix(b"\r").split(b"|||", 4)
@@ -160,7 +160,7 @@ class PhraseTables:
             if key not in known_alignments:
                 check_links(text, path, number)
                 affiliations = affiliate_phrase(*key, path, number) if self._aligned else None
-                known_alignments[key] = Alignment(text, affiliations)
+                known_alignments[key] = PhraseAlignment(text, affiliations)
             alignments.append(known_alignments[key])
             groups.append(group_of.setdefault(source, len(group_of)))
         order = np.argsort(np.array(groups), kind="stable")
@@ -178,7 +178,7 @@ class PhraseTables:
         sources: list[bytes],
         starts: Any,
         targets: list[bytes],
-        alignments: list[Alignment],
+        alignments: list[PhraseAlignment],
         log_probs: Any,
         unknown_words: float = 0.0,
     ) -> PhrasePairs:

@@ -57,7 +57,7 @@ def read_configuration(system: System) -> DecoderConfiguration:
 
     :raises ConfigError: if the search of this package does not support something in the moses.ini.
     """
-    configuration = DecoderConfiguration.read(str(system.moses_ini), (), system.paths_from)
+    configuration = DecoderConfiguration.read(str(system.moses_ini), system.paths_from)
     return configuration.with_limits(
         **{LIMITS[section]: value for section, value in system.limits.items()}
     )

@@ -417,6 +417,15 @@ def test_hidden_components_keep_their_weights() -> None:
     assert ini.lines[hidden.row].split()[:3] == ["First=", "0.7", hidden.words[2].group()]
 
 
+def test_a_weight_that_lists_omit_may_be_given_as_it_is() -> None:
+    text = b"[feature]\nUnknownWordPenalty\n\n[weight]\nUnknownWordPenalty0= 1\n"
+    ini = MosesIni("moses.ini", text)
+    assert ini.set_weights({"UnknownWordPenalty0": (1.0,)}) == []
+    assert ini.to_bytes() == text
+    with pytest.raises(ConfigError, match="UnknownWordPenalty0: expected 1 weights"):
+        ini.set_weights({"UnknownWordPenalty0": (2.0,)})
+
+
 def test_weights_of_features_that_are_not_there_are_named_and_sparse_ones_added() -> None:
     ini = read_ini(DATA / "several.moses.ini")
     assert ini.set_weights({"LSTM0": (1.0,), "First_new": (2.0,), "Third_new": (1.0,)}) == [

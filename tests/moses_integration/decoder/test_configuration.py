@@ -49,9 +49,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def read(text: str, ignore: tuple[str, ...] = ()) -> DecoderConfiguration:
+def read(text: str) -> DecoderConfiguration:
     Path("moses.ini").write_text(text, encoding="utf-8")
-    return DecoderConfiguration.read("moses.ini", ignore)
+    return DecoderConfiguration.read("moses.ini")
 
 
 def test_features_stand_in_the_order_of_moses_nbest_lists() -> None:
@@ -124,13 +124,12 @@ def test_a_limit_that_the_search_does_not_have_is_refused_and_may_be_switched_of
     assert configuration.with_limits(stack_diversity=0).search.stack_size == 200
 
 
-def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
+def test_a_feature_that_is_not_known_may_weigh_nothing() -> None:
     text = INI.replace("Distortion\n", "Distortion\nOpSequenceModel name=OSM0 path=osm\n")
     with pytest.raises(ConfigError) as caught:
         read(text)
     wanted = "moses.ini:14: [feature] OSM0: this search does not support OpSequenceModel"
     assert str(caught.value).startswith(wanted)
-    assert read(text, ("OSM0",)).slots
     with pytest.raises(ConfigError, match="does not support OpSequenceModel"):
         read(text + "OSM0= 0 0.1\n")
     without_weight = read(text + "OSM0= 0 0\n")
@@ -138,11 +137,6 @@ def test_a_feature_that_is_not_known_may_be_ignored_or_weigh_nothing() -> None:
     assert without_weight.with_weights({"OSM0": (0.0, 0.0)}).slots == without_weight.slots
     with pytest.raises(ConfigError, match="does not support OpSequenceModel"):
         without_weight.with_weights({"OSM0": (0.0, 0.1)})
-
-
-def test_a_name_to_ignore_that_no_feature_has_is_refused() -> None:
-    with pytest.raises(ConfigError, match=r"moses.ini: \[feature\]: no feature 'OSM' to ignore"):
-        read(INI, ("Distortion0", "OSM"))
 
 
 def test_settings_that_this_search_does_not_know_are_warned_of(

@@ -88,11 +88,6 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "rerank of whole lists": Case("rerank lists --weights w --nbest new", "wrote new"),
-    "translate": Case(
-        "translate m.ini test.en --tokenized --nbest n.gz -o test.out",
-        "wrote test.out, n.gz; next, add a network's score to the lists:",
-        "phrasescore rescore n.gz --source test.en --model MODEL -o n.rescored.gz",
-    ),
     "build": Case(
         "build train.en train.fr -o model",
         "wrote model; next, choose networks for the system:",

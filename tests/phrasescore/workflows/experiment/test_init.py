@@ -261,7 +261,7 @@ def test_paths_in_the_folder_move_with_it_and_others_are_absolute(
 def test_paths_in_a_moses_ini_may_start_in_the_working_folder(folder: Path) -> None:
     (folder / "model").mkdir()
     shutil.move(folder / "moses.ini", folder / "model" / "moses.ini")
-    succeeded(init(ini="model"))
+    succeeded(init(ini="model/moses.ini"))
     assert values()["data"]["paths_from"] == "."
     succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run"))
 
