@@ -5,9 +5,8 @@ folders in which they are. It is done when it ran with this key and its outputs 
 since. A changed input or setting therefore repeats only the step and the steps that read its
 outputs. The journal ``steps.json`` is replaced before and after each step.
 
-Every step writes its outputs atomically. Before it starts, the outputs of an older run are moved
-aside, so outputs that exist after a run was killed are complete. The older outputs are removed when
-the step is done; until then, they are restored if their settings are used again.
+Every step writes its outputs atomically, and the outputs of an older run are removed before it
+starts. Outputs that exist after a run was killed are therefore complete.
 """
 
 import json
@@ -23,7 +22,7 @@ import msgspec
 from moses_integration.ini_text import IniText
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io import journal
-from phrasescore.io.folders import LOCK, OLD, remove_folder
+from phrasescore.io.folders import LOCK, remove_folder
 from phrasescore.io.output import open_output
 from phrasescore.workflows.experiment.functions import written
 
@@ -90,7 +89,6 @@ class StepState(msgspec.Struct, omit_defaults=True):
     seconds: float | None = None
     warnings: list[str] = []
     outputs: dict[str, str] = {}  # digests of the outputs by name
-    older: "StepState | None" = None  # the state of the outputs that were moved aside
 
 
 class StepRecords(msgspec.Struct):
@@ -200,46 +198,31 @@ class StepStates:
         state.warnings = list(dict.fromkeys([*state.warnings, *found]))
 
     def recover(self, step: Step) -> bool:
-        """Return whether a killed run left complete outputs, or older ones can be restored."""
-        known, key = self.state(step), self._key(step)
-        if known.done is None and known.begun == key:
-            if not all(path.exists() for path in step.outputs):
-                return False
-            self.finish(step)
-            return True
-        older = known if known.done is not None else known.older
-        moved = {_aside(path): path for path in step.outputs}
-        if older is None or older.done != key or not all(map(os.path.lexists, moved)):
+        """Return whether a killed run left complete outputs."""
+        if not self._is_begun(step) or not all(path.exists() for path in step.outputs):
             return False
-        for aside, path in moved.items():
-            _remove(path)
-            aside.rename(path)
-        self._set(step, older)
-        return self.is_done(step)
+        self.finish(step)
+        return True
+
+    def _is_begun(self, step: Step) -> bool:
+        known = self.state(step)
+        return known.done is None and known.begun == self._key(step)
 
     def begin(self, step: Step) -> bool:
         """Record that a step starts; return whether it resumes a run that was stopped.
 
-        Otherwise older outputs are moved aside, and other remaining files are removed.
+        Otherwise outputs and other files that remain are removed.
         """
-        key, known = self._key(step), self.state(step)
-        if known.done is None and known.begun == key:
+        if self._is_begun(step):
             self.write()
             return True
-        for path in step.partial:
+        for path in (*step.partial, *step.outputs):
             _remove(path)
-        for path in step.outputs:
-            if known.done is not None and os.path.lexists(path):
-                _remove(_aside(path))
-                path.rename(_aside(path))
-            else:
-                _remove(path)
-        older = known if known.done is not None else known.older
-        self._set(step, StepState(begun=key, older=older))
+        self._set(step, StepState(begun=self._key(step)))
         return False
 
     def finish(self, step: Step) -> None:
-        """Record that a step is done, and remove its older outputs."""
+        """Record that a step is done."""
         known = self.state(step)
         done = StepState(
             done=known.begun,
@@ -248,8 +231,6 @@ class StepStates:
             outputs=self._digests(step),
         )
         self._set(step, done)
-        for path in step.outputs:
-            _remove(_aside(path))
 
     def discard(self, step: Step) -> None:
         """Remove the outputs of a step that failed, and write the journal."""
@@ -272,11 +253,6 @@ def _without_folders(path: Path, content: bytes) -> bytes:
     ini = IniText(str(path), content, path.parent)
     ini.rename_files(lambda name: os.path.basename(name) or name)
     return ini.to_bytes()
-
-
-def _aside(path: Path) -> Path:
-    """Return the path to which an older output is moved while its step runs again."""
-    return path.with_name(f"{path.name}{OLD}")
 
 
 def _remove(path: Path) -> None:

@@ -38,38 +38,6 @@ def test_a_changed_setting_repeats_its_step_and_what_reads_a_changed_output(step
     assert steps.run("--louder") == []
 
 
-def test_what_settings_made_comes_back_with_them_if_others_fail(steps: Steps) -> None:
-    steps.run()
-    made = (steps.folder / "a.out").stat().st_mtime_ns
-    steps.mood("a", "fail")
-    for _ in range(2):
-        with pytest.raises(PhrasescoreError, match="a ended with exit code 7"):
-            steps.run("--slip")
-        assert not (steps.folder / "a.out").exists()
-    steps.mood("a", None)
-    calls = steps.calls()
-    assert steps.run() == ["a"]
-    assert steps.calls() == calls  # nothing was made again
-    assert steps.run() == []
-    assert (steps.folder / "a.out").stat().st_mtime_ns == made
-    # What others make in the end takes its place.
-    assert steps.run("--other") == ["a"]
-    assert steps.run() == ["a"]
-    assert not list(steps.folder.glob("*.phrasescore-old"))
-
-
-def test_an_older_output_that_was_changed_does_not_come_back(steps: Steps) -> None:
-    steps.run()
-    steps.mood("a", "fail")
-    with pytest.raises(PhrasescoreError):
-        steps.run("--slip")
-    steps.mood("a", None)
-    (steps.folder / "a.out.phrasescore-old").write_text("tampered")
-    assert steps.run() == ["a"]
-    assert (steps.folder / "a.out").read_text() == "a(text)"
-    assert not list(steps.folder.glob("*.phrasescore-old"))
-
-
 def test_logs_may_be_removed(steps: Steps) -> None:
     steps.run()
     state = json.loads((steps.folder / "steps.json").read_text())
