@@ -66,7 +66,7 @@ class TuningRun:
 
     @property
     def result(self) -> LoopResult:
-        """The state of the loop after the last round; empty before the first one."""
+        """The rounds so far."""
         return LoopResult() if self._loop is None else self._loop.result
 
     @property
