@@ -174,22 +174,6 @@ class NbestList:
         )
         return lines.tobytes()  # type: ignore[no-any-return]
 
-    def without_features(self, names: Collection[str]) -> "NbestList":
-        """Return a copy of the list with the named features removed from every line."""
-        raws = [nbest_lines.remove_features(raw, names) for raw in self.raws]
-        data = b"\n".join(raws) + b"\n" * self.raw.endswith(b"\n")
-        begins, spans, numbers, _ = _scan(data, _NO_FEATURES)
-        ends = np.array([nbest_lines.feature_span(raw)[1] for raw in raws], np.int64)
-        return replace(
-            self,
-            data=data,
-            begins=begins,
-            fields=spans[:, 1:3],
-            value_ends=begins[:-1] + ends,
-            numbers=numbers,
-            is_plain=spans[:, 3] >= 0,
-        )
-
 
 def _pattern(sizes: Mapping[str, int], style: bytes) -> tuple[Any, ...]:
     """Return the features of a file's first line as the ``pattern`` for `scan_lines`."""
@@ -365,7 +349,6 @@ class _NbestReader:
         total = nbest_lines.parse_total(raw, self._path, number)
         for name in filter(self._new_names.__contains__, features):
             problem = f"already has the feature {name}; name the new one differently"
-            problem = f"{problem}, or replace the old values with --replace"
             raise DataError(self._path, number, problem)
         return features, total
 

@@ -3,7 +3,7 @@
 import functools
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -200,24 +200,6 @@ def read_inexact(
     if rows:
         numbers[lines] = rows
         spans[lines[(abs(numbers[lines]) > LARGEST_VALUE).any(axis=1)], 3] = -1
-
-
-def remove_features(raw: bytes, names: Collection[str]) -> bytes:
-    """Return a line without the named features, byte for byte as before they were added.
-
-    >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
-    b'0 ||| la  ||| LM0= -2 ||| -3.5'
-    """
-    start, end = feature_span(raw)
-    kept = []
-    is_removed = False
-    for token in raw[start:end].split(b" "):
-        name, style, _ = split_feature(token)
-        if style:
-            is_removed = name.decode() in names
-        if not is_removed:
-            kept.append(token)
-    return raw[:start] + b" ".join(kept) + raw[end:]
 
 
 def feature_span(raw: bytes) -> tuple[int, int]:

@@ -145,7 +145,7 @@ def test_pairs_that_lie_in_a_text_have_the_same_values(tmp_path: Path) -> None:
     assert isinstance(feature, NeuralScore)
     block = as_block(PAIRS)
     assert list(block.pairs()) == PAIRS
-    values, work, _ = feature.score(block)
+    values, work = feature.score(block)
     assert values[0].tolist() == values_of(feature, PAIRS)
     assert isinstance(work, PairWork)
     assert work.unknown_words > 0

@@ -1,9 +1,10 @@
 """A small task of n-best lists: words to translate one by one, and translations with mistakes."""
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 
+from moses_integration.nbest_lines import feature_span, split_feature
 from phrasescore.models.checkpoint import save_checkpoint
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.random_networks import RandomNetwork
@@ -88,3 +89,21 @@ class ListTask:
 
 FEATURES = {"encoder-decoder": "TranslationModel0_1"}
 FEATURES |= dict.fromkeys(("rnnsearch", "cslm", "grconv", "joint", "lstm"), "Network0")
+
+
+def remove_features(raw: bytes, names: Collection[str]) -> bytes:
+    """Return a line without the named features, byte for byte as before they were added.
+
+    >>> remove_features(b"0 ||| la  ||| LM0= -2 LSTM0= -1.25 ||| -3.5", ["LSTM0"])
+    b'0 ||| la  ||| LM0= -2 ||| -3.5'
+    """
+    start, end = feature_span(raw)
+    kept = []
+    is_removed = False
+    for token in raw[start:end].split(b" "):
+        name, style, _ = split_feature(token)
+        if style:
+            is_removed = name.decode() in names
+        if not is_removed:
+            kept.append(token)
+    return raw[:start] + b" ".join(kept) + raw[end:]

@@ -14,13 +14,7 @@ class CopiedWords:
 
     Moses copies the words that its phrase table lacks. Only words of small letters count, for names
     and numbers are rightly copied.
-
-    :param shortest: the number of letters of the shortest word that counts. All arguments come as
-        strings.
     """
-
-    def __init__(self, shortest: str = str(SHORTEST)) -> None:
-        self._shortest = int(shortest)
 
     def values(self, pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> Iterator[float]:
         """Yield the number of each pair of a source and a target, which are words."""
@@ -30,7 +24,7 @@ class CopiedWords:
 
     def _counted(self, words: Sequence[str]) -> Iterator[str]:
         for word in words:
-            if len(word) >= self._shortest and word.isalpha() and word.islower():
+            if len(word) >= SHORTEST and word.isalpha() and word.islower():
                 yield word
 
 

@@ -1,15 +1,13 @@
 """Columns of features that are found by name: our own, and other packages'."""
 
-import os
 import pkgutil
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from phrasescore.errors import ArgumentError
-from phrasescore.features.columns import Column, rename_file
+from phrasescore.features.columns import Column
 from phrasescore.features.model import Network
-from phrasescore.settings.toml_file import TomlTable
 
 if TYPE_CHECKING:
     from phrasescore.features.feature import Feature
@@ -45,19 +43,22 @@ NOT_OF_PHRASES = {
 
 @dataclass(frozen=True)
 class NamedFeature(Column):
-    """A feature in :data:`FEATURES`, or of another package, with its arguments."""
+    """A feature in :data:`FEATURES`, or of another package."""
 
     paths: ClassVar[tuple[str, ...]] = ("model",)
 
-    feature: str  # type: ignore[misc]  # such as "length_ratio", or "qe:model=comet"
+    feature: str  # type: ignore[misc]  # such as "length_ratio"
     _: KW_ONLY
     # The model whose shortlist a feature uses; None for all models in the request.
     model: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if ":" in self.feature:
+            problem = "arguments are gone: a package may have a feature for each"
+            raise ArgumentError(f"feature {self.feature}: {problem}")
         name, at, _ = self.feature.partition("@")
-        if at and ":" not in name:
+        if at:
             cure = f'--column \'feature = "{name}", model = "FOLDER"\' names the model'
             raise ArgumentError(f"feature {self.feature}: '@' is gone: {cure}")
         if self.model is not None and self.feature not in OF_SHORTLISTS:
@@ -65,22 +66,7 @@ class NamedFeature(Column):
 
     @property
     def label(self) -> str:
-        return self.feature.partition(":")[0].title().replace("_", "")
-
-    def inputs(self) -> list[str]:
-        from phrasescore.features.packages import parse_arguments
-
-        arguments = parse_arguments(self.feature)[1].values()
-        return [*filter(os.path.isfile, arguments), *super().inputs()]
-
-    def with_paths(self, rename: Callable[[str], str]) -> Self:
-        name, colon, rest = self.feature.partition(":")
-        items = (rename_file(item, rename) for item in rest.split(","))
-        feature = f"{name}{colon}{','.join(items)}"
-        return replace(super().with_paths(rename), feature=feature)
-
-    def resolved(self, table: TomlTable) -> Self:
-        return replace(super().resolved(table), feature=table.resolve_arguments(self.feature))
+        return self.feature.title().replace("_", "")
 
     def find_class(self) -> "PackageClass | None":
         """Return the class of another package, or None for one of our features.

@@ -10,19 +10,18 @@ The current folder, which ``python -m`` puts on the path, contains data and is n
 """
 
 import copy
-import hashlib
 import math
 import os
 import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from phrasescore.errors import ArgumentError, PluginError
+from phrasescore.errors import PluginError
 from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.features.named import FEATURES
 from phrasescore.io.text import shorten
@@ -45,23 +44,11 @@ class PackageClass:
     package: str  # its name and version; another version may compute other values
     entry_point: "EntryPoint"
     problem: str | None = None  # the reason why the class is unusable, if it is
-    arguments: dict[str, str] = field(default_factory=dict)  # keyword arguments of the class
 
     @property
     def title(self) -> str:
         """The package and the name, for messages."""
         return f"{self.package}: feature {self.name}"
-
-    @property
-    def fingerprint(self) -> str:
-        """The package and its version, the arguments, and digests of files among them."""
-        parts = [self.package]
-        for name, value in self.arguments.items():
-            parts.append(f"{name}={value}")
-            if os.path.isfile(value):
-                with open(value, "rb") as stream:
-                    parts.append(hashlib.file_digest(stream, "sha256").hexdigest())
-        return " ".join(parts)
 
     def load(self) -> Any:
         """Import and return the class; a PluginError gives the reason if it is unusable."""
@@ -77,33 +64,15 @@ class PackageClass:
         return loaded
 
 
-def parse_arguments(text: str) -> tuple[str, dict[str, str]]:
-    """Split a feature's name from its arguments.
-
-    >>> parse_arguments("qe:model=comet,batch=8")
-    ('qe', {'model': 'comet', 'batch': '8'})
-    """
-    name, colon, rest = text.partition(":")
-    arguments: dict[str, str] = {}
-    for item in rest.split(",") if colon else ():
-        key, equals, value = item.partition("=")
-        if not (key.isidentifier() and equals) or key in arguments:
-            problem = "expected NAME:KEY=VALUE,KEY=VALUE, each key once,"
-            raise ArgumentError(f"{name}: {problem} got {text!r}")
-        arguments[key] = value
-    return name, arguments
-
-
-def find_class(text: str) -> PackageClass | None:
-    """Return the class with this name and these arguments, or None.
+def find_class(name: str) -> PackageClass | None:
+    """Return the class with this name, or None.
 
     :raises PluginError: if the name is not unique, or reserved.
     """
-    name, arguments = parse_arguments(text)
     found = next((each for each in find_classes() if each.name == name), None)
     if found is not None and found.problem is not None:
         raise PluginError(found.title, found.problem)
-    return None if found is None else replace(found, arguments=arguments)
+    return found
 
 
 def find_classes() -> list[PackageClass]:
@@ -147,7 +116,7 @@ class ValueTally(Tally):
 
 
 class PackageFeature(Feature):
-    """A feature from another package: an object of its class, created with its arguments.
+    """A feature from another package: an object of its class.
 
     Every block is scored by a copy of the object, so that blocks do not affect each other.
     """
@@ -156,10 +125,10 @@ class PackageFeature(Feature):
     group_size = {"cpu": 1, "cuda": 1}  # noqa: RUF012
 
     def __init__(self, source: PackageClass) -> None:
-        self._title, self.rows = source.title, (ScoreRow(source.fingerprint),)
+        self._title, self.rows = source.title, (ScoreRow(source.package),)
         made = source.load()
         try:
-            self._feature = made(**source.arguments)
+            self._feature = made()
         except (Exception, SystemExit) as error:
             problem = f"it cannot be created: {_shown_error(error)}"
             raise PluginError(self._title, problem) from error

@@ -27,7 +27,4 @@ class TextScoring(Settings, heading="Networks and features"):
 class Rescoring(TextScoring):
     """Settings of `rescore`, which adds features to n-best lists."""
 
-    replace: bool = switch(
-        "Replace existing features that have the same name as a new one.", heading="Output"
-    )
     allow_missing: bool = switch("Allow source sentences that have no hypotheses.", heading="Input")

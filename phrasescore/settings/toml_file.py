@@ -193,16 +193,8 @@ class TomlTable:
         """Return a path relative to the file's folder as an absolute path."""
         return os.path.normpath(self._folder / text)
 
-    def resolve_arguments(self, name: str) -> str:
-        """Return a plug-in's name with the paths among its arguments resolved; see `resolve`."""
-        name, colon, rest = name.partition(":")
-        items = (item.partition("=") for item in rest.split(","))
-        return f"{name}{colon}" + ",".join(
-            f"{key}{sep}{self.resolve(value)}" for key, sep, value in items
-        )
-
     def absolute_paths(self) -> Iterator[str]:
-        """Yield the absolute paths in the values, also in commands and arguments of plug-ins."""
+        """Yield the absolute paths in the values, also in commands."""
         yield from _absolute_paths(self._values)
 
     def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:

@@ -92,7 +92,7 @@ def describe_run(
         "content of the models": [
             digests.digest(Path(path)) for column in columns for path in column.inputs()
         ],
-        "packages": [each.fingerprint for each in named if each is not None],
+        "packages": [each.package for each in named if each is not None],
         "method": settings.method,
         "metric": settings.metric,
         "starts": settings.starts,

@@ -19,10 +19,7 @@ from phrasescore.systems.text_checks import warn_of_alignments
 
 def rescored_lines(scorer: Scoring, each: "SourcedList", values: Floats) -> bytes:
     """Return the lines of a list with a scorer's columns."""
-    kept = each.nbest
-    if scorer.settings.replace:
-        kept = kept.without_features(scorer.names)
-    return kept.with_features(*_feature_texts(scorer.added, each, values))
+    return each.nbest.with_features(*_feature_texts(scorer.added, each, values))
 
 
 def _feature_texts(

@@ -9,7 +9,7 @@ from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features.columns import Column, as_columns, input_files
 from phrasescore.features.given_scores import GivenScores, check_counts
-from phrasescore.io.output import StreamOutput, check_files, optional_path
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Sentence, to_sentences
@@ -54,57 +54,41 @@ def rescore(
     check_resume(output, resume)
     check_files((nbest, source, *input_files(wanted)), (output, *work_files(output), cache))
     with Scoring.of(wanted, settings, compute) as scorer:
-        return rescore_file(scorer, nbest, source, output, resume=resume, progress=progress)
-
-
-def rescore_file(
-    scorer: Scoring,
-    nbest: str,
-    source: str,
-    output: str,
-    *,
-    resume: bool | None = None,
-    progress: ProgressCallback | None = None,
-) -> ScoreSummary:
-    """Write the n-best lists in a file with a scorer's columns appended to field 3.
-
-    :param resume: whether to resume the unfinished output of another run; None to keep no
-        unfinished output.
-    """
-    replace, allow_missing = scorer.settings.replace, scorer.settings.allow_missing
-    known = () if replace else scorer.names
-    read = read_sourced_lists(
-        nbest, source, known, allow_missing=allow_missing, aligned=scorer.request.aligned
-    )
-    lists = check_counts(read, nbest, scorer.given)
-    # Reject many malformed files before the networks are laid out.
-    head = list(islice(lists, 1))
-    settings = scorer.depends_on() | {"lists of a chunk": str(CHUNK_LISTS)}
-    settings |= {"replace": "yes"} if replace else {}
-    num_lists = distinct = 0
-    with (
-        StreamOutput(output)
-        if resume is None
-        else open_resumable(output, settings, resume=resume) as target,
-        Meter("rescore", "hypotheses", progress, lines_of=nbest) as meter,
-    ):
-        remaining = target.remaining(chain(head, lists), nbest)
-        for each, scores in scorer.score(remaining, source, f"{shown_path(nbest)} (hypotheses)"):
-            num_lists += 1
-            distinct += len(each.block.places)
-            if not meter.done:
-                meter.skipped = each.before
-            target.write(
-                rescored_lines(scorer, each, scores),
-                each.raw,
-                each.num_lines,
-                ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
-            )
-            meter.update(each.num_lines)
-        target.flush()
-    return ScoreSummary(
-        tuple(scorer.names), meter.done, scorer.networks, scorer.notes, num_lists, distinct
-    )
+        read = read_sourced_lists(
+            nbest,
+            source,
+            scorer.names,
+            allow_missing=settings.allow_missing,
+            aligned=scorer.request.aligned,
+        )
+        lists = check_counts(read, nbest, scorer.given)
+        # Reject many malformed files before the networks are laid out.
+        head = list(islice(lists, 1))
+        depends_on = scorer.depends_on() | {"lists of a chunk": str(CHUNK_LISTS)}
+        num_lists = distinct = 0
+        with (
+            open_resumable(output, depends_on, resume=resume) as target,
+            Meter("rescore", "hypotheses", progress, lines_of=nbest) as meter,
+        ):
+            remaining = target.remaining(chain(head, lists), nbest)
+            for each, scores in scorer.score(
+                remaining, source, f"{shown_path(nbest)} (hypotheses)"
+            ):
+                num_lists += 1
+                distinct += len(each.block.places)
+                if not meter.done:
+                    meter.skipped = each.before
+                target.write(
+                    rescored_lines(scorer, each, scores),
+                    each.raw,
+                    each.num_lines,
+                    ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
+                )
+                meter.update(each.num_lines)
+            target.flush()
+        return ScoreSummary(
+            tuple(scorer.names), meter.done, scorer.networks, scorer.notes, num_lists, distinct
+        )
 
 
 def rescore_lists(
@@ -131,7 +115,7 @@ def rescore_lists(
         problem = f"expected equal numbers, got {len(lists)} and {len(texts)}"
         raise ArgumentError(f"lists and sources: {problem}")
     with Scoring.of(wanted, settings, compute) as scorer:
-        found = lists_of(lists, () if settings.replace else scorer.names)
+        found = lists_of(lists, scorer.names)
         sourced = (
             SourcedList(nbest.id, nbest, source, scorer.request.aligned)
             for nbest, source in zip(found, texts, strict=True)

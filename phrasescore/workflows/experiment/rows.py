@@ -318,13 +318,11 @@ def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
     if row.name in NOT_ROWS:
         problem = f"{row.name} is the name of a folder of the experiment: choose another name"
         raise table.error("name", problem)
-    resolved: dict[str, Any] = {}
     for key in ("columns", "search", "lists"):
         names = getattr(row, key)
         if len(set(names)) < len(names):
             raise table.error(key, f"expected each name once, got {list(names)}")
-        resolved[key] = tuple(map(table.resolve_arguments, names))
-    return replace(row, **resolved)
+    return row
 
 
 def _problems(

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from click.testing import Result
 
-from phrasescore.features.named import NamedFeature
 from phrasescore.version import __version__
 from tests.command_line import run, succeeded
 from tests.plugin_site import BROKEN, GOOD, REPOSITORY, install
@@ -93,36 +92,11 @@ def test_a_feature_of_another_package_is_a_column_of_lists_tables_and_text() -> 
     assert (result.exit_code, result.stdout) == (0, "1\n0\n")
 
 
-def test_a_feature_gets_its_arguments() -> None:
-    result = succeeded(rescore("--feature", "copied_words:shortest=6"))
-    # By hand: "maison" has six letters, "noire" five.
-    assert re.findall("CopiedWords0= (.)", result.stdout) == ["1", "1", "0", "0"]
-    result = run("annotate", "table", "--feature", "copied_words:shortest=7")
-    assert "||| 0.5 1 |||" in result.stdout.splitlines()[0]
-    result = run("score", "source", "reference", "--feature", "copied_words:shortest=1")
-    assert result.stdout == "1\n1\n"
-    found = error_of(rescore("--feature", "copied_words:longest=6"))
-    problem = "CopiedWords.__init__() got an unexpected keyword argument 'longest'"
-    expected = (
-        f"outside-feature 1.0.0: feature copied_words: it cannot be created: TypeError: {problem}"
-    )
-    assert found == expected
-    for wrong in ("copied_words:6", "copied_words:a=1,a=2", "copied_words:"):
-        result = rescore("--feature", wrong)
-        assert result.exit_code == 2
-        assert f"expected NAME:KEY=VALUE,KEY=VALUE, each key once, got '{wrong}'" in result.stderr
-    assert rescore("--feature", "target_length:a=1").exit_code == 2
-
-
-def test_a_file_among_the_arguments_is_part_of_the_fingerprint(tmp_path: Path) -> None:
-    fingerprints = []
-    for text in ("one", "two", "one"):
-        (tmp_path / "file").write_text(text)
-        found = NamedFeature("copied_words:shortest=file").find_class()
-        assert found is not None
-        fingerprints.append(found.fingerprint)
-    assert fingerprints[0].startswith("outside-feature 1.0.0 shortest=file ")
-    assert fingerprints[0] == fingerprints[2] != fingerprints[1]
+def test_a_feature_has_no_arguments() -> None:
+    result = rescore("--feature", "copied_words:shortest=6")
+    assert result.exit_code == 2
+    problem = "feature copied_words:shortest=6: arguments are gone: a package may have a feature"
+    assert problem in result.stderr
 
 
 def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> None:

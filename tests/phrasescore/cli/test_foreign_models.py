@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.nbest_lines import remove_features
 from phrasescore import annotate
 from phrasescore.errors import ArgumentError
 from phrasescore.features import foreign
@@ -13,6 +12,7 @@ from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
 from tests.command_line import run, succeeded
 from tests.random_lists import Lists, features, rescore
+from tests.tiny_lists import remove_features
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 

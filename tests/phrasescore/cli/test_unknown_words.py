@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.systems.scoring import Scoring
-from phrasescore.workflows.rescore import rescore_file
+from phrasescore.systems.sourced_lists import read_sourced_lists
 from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.language_models.test_selection import unigrams
@@ -130,5 +130,6 @@ def test_one_rescorer_of_many_files_warns_once(
 ) -> None:
     with Scoring.of([str(folder / "net")]) as rescorer:
         for _ in range(2):
-            rescore_file(rescorer, "lists", "source", "out")
+            lists = read_sourced_lists("lists", "source", rescorer.names, allow_missing=False)
+            assert list(rescorer.score(lists, "source", "lists"))
     assert sum("unknown to" in record.getMessage() for record in caplog.records) == 1

@@ -52,9 +52,6 @@ def test_features_are_added_as_in_files(model: str) -> None:
     assert found == phrasescore.read_lists("rescored")
     assert [*found[0][0].features] == ["LM0", "TM0", *found[0][0].features][-4:]
     assert found[0][0].features["TargetLength0"] == (2.0,)
-    again = phrasescore.Rescoring(replace=True)
-    words = [source.split() for source in SOURCES]
-    assert phrasescore.rescore_lists(found, words, columns, settings=again, compute=ONE) == found
     with pytest.raises(DataError, match="the lists:1: already has the feature"):
         phrasescore.rescore_lists(found, SOURCES, columns, compute=ONE)
 

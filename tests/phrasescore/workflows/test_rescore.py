@@ -7,9 +7,6 @@ import pytest
 import phrasescore
 from phrasescore.features.columns import Column
 from phrasescore.progress import Progress
-from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.scoring import Scoring
-from phrasescore.workflows.rescore import rescore_file
 from tests.doubles import RandomModel
 from tests.log import warnings
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists
@@ -43,22 +40,3 @@ def test_the_summary_has_counts_and_notes(
     (warning,) = warnings(caplog)
     assert warning.startswith(f"{lists.source}: 18 of 18 counted words are unknown to ")
     assert (seen[-1].done, seen[-1].finished) == (180, True)
-
-
-def test_one_rescorer_writes_what_each_call_alone_writes(
-    tmp_path: Path, model: RandomModel
-) -> None:
-    folders = [tmp_path / "one", tmp_path / "two"]
-    for folder in folders:
-        folder.mkdir()
-    files = [Lists(folder, seed=seed) for seed, folder in enumerate(folders)]
-    with Scoring.of([str(model.path)], Rescoring(cache=tmp_path / "cache")) as rescorer:
-        for again in (False, True):
-            for lists in files:
-                done = rescore_file(rescorer, lists.path, lists.source, str(tmp_path / "many"))
-                phrasescore.rescore(lists.path, lists.source, [model.path], tmp_path / "alone")
-                assert (tmp_path / "many").read_bytes() == (tmp_path / "alone").read_bytes()
-                assert done.networks is not None
-                assert done.lists == 6  # of this file alone
-                found = done.networks.cached == done.distinct
-                assert found is again

@@ -13,7 +13,7 @@ import torch
 
 import phrasescore
 from moses_integration.nbest import read_nbest
-from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
+from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.models.attention import attention_weights
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import load_checkpoint
@@ -395,12 +395,3 @@ def test_too_few_pieces_for_the_characters_leave_no_run(
     with pytest.raises(PhrasescoreError, match="different characters, each of which is a piece"):
         train("lstm", texts, tmp_path / "model", subwords=5)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_vocabulary_with_a_damaged_model_beside_it_is_refused(
-    models: dict[str, Path], texts: tuple[Path, Path], tmp_path: Path
-) -> None:
-    shutil.copy(models["rnnsearch"] / "target.vocab", tmp_path)
-    (tmp_path / "target.spm").write_bytes(b"nonsense")
-    with pytest.raises(DataError, match=r"target.spm: expected a sentencepiece model"):
-        train("lstm", texts, tmp_path / "model", target_vocabulary=tmp_path / "target.vocab")

@@ -51,16 +51,13 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
     (folder / "site").mkdir()
     install(GOOD, folder / "site")
     monkeypatch.syspath_prepend(str(folder / "site"))
-    (folder / "list").write_text("")
-    rows = "columns = ['copied_words'], lists = ['uneven_brackets:list=list,n=2']"
+    rows = "columns = ['copied_words'], lists = ['uneven_brackets']"
     row = f"systems = ['Baseline', {{name = '+own', {rows}}}]"
     plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = 'chrf'", row)
     steps = steps_of(plan)
     settings = steps["tune +own seed 1"].settings
     assert settings["settings"].metric == "chrf"
-    feature = f"uneven_brackets:list={folder}/list,n=2"
-    assert settings["parts"].lists == (NamedFeature(feature),)
-    assert folder / "list" in steps["tune +own seed 1"].inputs
+    assert settings["parts"].lists == (NamedFeature("uneven_brackets"),)
     columns = steps["annotate copied_words"].settings["columns"]
     assert columns == (NamedFeature("copied_words"),)
     assert "for chrf, seeds 1" in " ".join(describe(read_experiment("x.toml")))
@@ -74,7 +71,6 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
         ("lists = ['qee']", "", "unknown model or feature 'qee'; did you mean 'qe'?"),
         ("columns = ['uneven_brackets']", "", "feature uneven_brackets is only for rescore"),
         ("search = ['copied_words']", "", "unknown model or feature 'copied_words'"),
-        ("lists = ['copied_words:x']", "", "expected NAME:KEY=VALUE"),
         ("", "[features.lm]\ncommand = 'x'", "is another model's or feature's name"),
         ("", "[features.x]", "expected one of model, ctranslate2, command"),
         ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "found command and ctranslate2"),
