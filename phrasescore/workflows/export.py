@@ -23,7 +23,6 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNetwork, JointNetwork
 from phrasescore.systems.system import read_system, read_weights
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.annotate import check_moses_ini
 
 _NEVER = -100.0  # the score of words that occur in no text, Moses' lowest (moses/TypeDef.h)
 
@@ -76,7 +75,8 @@ def export(
     """
     path = os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    check_moses_ini(ini_path, new_ini_path)
+    if (ini_path is None) != (new_ini_path is None):
+        raise ArgumentError("--moses-ini and --moses-ini-out must be given together")
     if is_gzip_name(path):
         problem = "--output: NPLM cannot read gzip:"
         raise ArgumentError(f"{problem} expected a name without .gz, got {path!r}")
