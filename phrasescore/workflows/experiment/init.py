@@ -30,13 +30,14 @@ from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.choice import (
     PLANS,
+    Forecast,
     NetworkChoice,
     TuningPlan,
     choose_networks,
     divide_time,
+    measure_search,
 )
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.forecast import Forecast, measure_search
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
 from phrasescore.workflows.experiment.rows import STANDARD
 from phrasescore.workflows.experiment.texts import (
