@@ -302,11 +302,6 @@ def test_a_translator_is_used_in_a_with_block() -> None:
     ("weights", "error", "problem"),
     [
         ({"LM0": (1.0, 2.0)}, ConfigError, "moses.ini: weights: expected 1 weights for LM0, found"),
-        (
-            {"LSTM0": (1.0,)},
-            ConfigError,
-            "a weight for LSTM0, a feature that the n-best lists lack",
-        ),
         ({"LM0": None}, ArgumentError, "weights: LM0: expected a number, or a sequence"),
         (
             dict.fromkeys(("LM0", "WordPenalty0", "Distortion0", "PhrasePenalty0"), (0.0,))
