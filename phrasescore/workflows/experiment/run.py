@@ -7,7 +7,6 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from phrasescore.arguments import StrPath
@@ -28,18 +27,9 @@ _INTERRUPTED = 130  # the exit code of a process stopped by Ctrl-C
 _LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """A step of an experiment, as shown by a dry run."""
-
-    name: str
-    description: str
-    is_done: bool
-
-
 def plan_experiment(
     config: StrPath, folder: StrPath, *, rows: Sequence[str] = ()
-) -> list[PlannedStep]:
+) -> list[tuple[Step, bool]]:
     """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
@@ -49,10 +39,7 @@ def plan_experiment(
     _, plan, absolute = _prepare(config, folder, only_shown=True)
     steps = plan.needed(rows) if rows else plan.steps
     done = StepStates(absolute, plan.written, plan.names).done(steps)
-    return [
-        PlannedStep(step.name, step.description, is_done)
-        for step, is_done in zip(steps, done, strict=True)
-    ]
+    return list(zip(steps, done, strict=True))
 
 
 def run_experiment(
