@@ -95,17 +95,6 @@ class System:
     absolute: frozenset[str] = frozenset()  # the absolute paths that the user wrote
 
     @classmethod
-    def of_ini(cls, moses_ini: StrPath, **parts: Any) -> "System":
-        """Return the system of a moses.ini, with its own weights unless others are given."""
-        path = os.fspath(moses_ini)
-        ini = MosesIni.read(path, parts.get("paths_from"))
-        weights = parts.pop("weights", None)
-        if weights is None:
-            own = ini.tuneable_weights()
-            weights = WeightPair(own, own)
-        return cls(path, Path(path), weights, **{"text": TextProcessing.of(ini), **parts})
-
-    @classmethod
     def of_command(
         cls, command: str, path: StrPath | None = None, changes: Sequence[str] = ()
     ) -> "System":

@@ -106,17 +106,18 @@ class Parts:
 
     def system(self, weights: WeightPair, **more: Any) -> System:
         """Return the system with weights; ``more`` has further fields."""
-        text = {} if self.text is None else {"text": self.text}
-        return System.of_ini(
+        path, text = str(self.moses_ini), self.text
+        return System(
+            path,
             self.moses_ini,
-            weights=weights,
+            weights,
             search=self.search,
             lists=self.lists,
             columns=self.columns,
             nbest_size=self.nbest_size,
             limits=self.limits,
             decoder=None if self.moses_bin is None else Moses(self.moses_bin),
-            **text,
+            text=TextProcessing.of(MosesIni.read(path)) if text is None else text,
             **more,
         )
 

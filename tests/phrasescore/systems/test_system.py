@@ -55,7 +55,6 @@ def test_a_moses_ini_is_a_system_with_its_own_weights(folder: Path) -> None:
     assert system.moses_ini == folder / "moses.ini"
     own = {"WordPenalty0": (-0.5,), "TM0": (1, 0), "Distortion0": (1,), "LM0": (0.5,)}
     assert system.weights == WeightPair(own, own)
-    assert System.of_ini("moses.ini").weights == system.weights
     assert ready("moses.ini") == "yes"
 
 
