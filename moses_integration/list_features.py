@@ -6,7 +6,6 @@ Joshua and cdec omit zero values of all features.
 """
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -152,8 +151,8 @@ class WeightedSum:
     """
 
     weights: Weights
-    ignore_missing: bool = False  # use value 0 for weighted features that are missing
-    ignore_unweighted: bool = False  # use weight 0 for features without a weight
+    # Whether a feature that a list lacks has value 0, and a feature without a weight has weight 0.
+    lenient: bool = False
     used: set[str] = field(default_factory=set)  # features with weights, so far
     unweighted: set[str] = field(default_factory=set)  # features without weights, so far
 
@@ -181,13 +180,12 @@ class WeightedSum:
         self.unweighted.update(without)
         # Moses gives weight 0 to a sparse feature that no file names.
         without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
-        if without and not self.ignore_unweighted:
+        if without and not self.lenient:
             line = nbest.first_line + matrix.first_with(without[0])
-            problem = (
-                f"these features have no weight: {', '.join(without)} (--ignore-unweighted uses 0)"
-            )
+            cure = f"a line '{without[0]}= 0' in the weights ignores it"
+            problem = f"these features have no weight: {', '.join(without)} ({cure})"
             raise DataError(nbest.path, line, problem)
-        if self.ignore_missing or nbest.omits_zeros:
+        if self.lenient or nbest.omits_zeros:
             return
         indices = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
         first = min((index for index in indices.values() if index is not None), default=None)
@@ -195,43 +193,8 @@ class WeightedSum:
             absent = ", ".join(name for name, index in indices.items() if index == first)
             problem = f"this hypothesis lacks features that have weights: {absent}"
             line = nbest.first_line + first
-            cure = "add them as to the lists of the development text (--ignore-missing uses 0)"
+            cure = "add them as to the lists of the development text, or remove their weights"
             raise DataError(nbest.path, line, f"{problem}; {cure}")
-
-
-@dataclass
-class EvenAverage:
-    """The unweighted mean of the decoder's total and the named features.
-
-    Sutskever et al. (2014, section 3.3) averaged the decoder's score and the log-probability from a
-    network or an ensemble. The influence of the total depends on the scale of the decoder's
-    weights; mert-moses.pl normalises them so that their absolute values sum to 1.
-    """
-
-    names: Sequence[str]  # at least one feature; each must have a single value
-    # For each list so far, the variance of the totals and the variance of the named features' sums.
-    variances: list[tuple[float, float]] = field(default_factory=list)
-
-    def __call__(self, nbest: NbestList) -> Values:
-        matrix = feature_matrix(nbest)
-        decoder, columns = totals(nbest), matrix.columns()
-        scores = decoder
-        for name in self.names:
-            is_zero = nbest.omits_zeros and name in matrix.sizes
-            index = None if is_zero else matrix.first_without(name)
-            size = matrix.sizes[name] if index is None else 0
-            if size != 1:
-                found = str(size) if size else f"none; there are {', '.join(matrix.sizes)}"
-                problem = f"expected one value for the feature {name}, found {found}"
-                raise DataError(nbest.path, nbest.first_line + (index or 0), problem)
-            scores = scores + columns[name][:, 0]
-        self.variances.append((float(decoder.var()), float((scores - decoder).var())))
-        return scores / (1 + len(self.names))
-
-    def deviations(self) -> tuple[float, float]:
-        """Return the standard deviations, within lists, of the totals and of the features' sums."""
-        decoder, named = np.sqrt(np.mean(self.variances or [(0.0, 0.0)], axis=0)).tolist()
-        return decoder, named
 
 
 def totals(nbest: NbestList) -> Values:

@@ -62,7 +62,7 @@ def some_names(names: Iterable[str]) -> str:
 class PhrasescoreError(Exception):
     """The base of all errors that are raised on purpose, which can be sent between processes.
 
-    Messages name parameters by their options, such as "--ignore-missing requires --weights".
+    Messages name parameters by their options, such as "--cache requires a network".
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

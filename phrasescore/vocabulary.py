@@ -8,7 +8,6 @@ vocabulary has its sentencepiece model beside it: ``source.spm`` beside ``source
 import heapq
 import io
 import os
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -17,7 +16,6 @@ import sentencepiece
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import open_output
 from phrasescore.io.plain_file import MAX_SUBWORDS, MAX_WORDS, read_plain
 from phrasescore.io.text import decode, read_lines
@@ -264,11 +262,3 @@ def load_vocabulary(path: StrPath) -> Vocabulary:
         problem = f"expected the sentencepiece model for {name}, found another one"
         raise DataError(str(beside), None, problem)
     return subwords
-
-
-def count_words(path: str) -> Counter[str]:
-    """Count the occurrences of each word in a text; see `read_monolingual_text`."""
-    counts: Counter[str] = Counter()
-    for line in read_monolingual_text(path, refuse_marks=True):
-        counts.update(line.words)
-    return counts

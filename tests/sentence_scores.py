@@ -13,6 +13,7 @@ from phrasescore.features.score_cache import ScoreCache
 from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock
+from phrasescore.scoring.tree_scorer import TreeLogProbs
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.scoring import PairLines, Scoring
 
@@ -20,10 +21,9 @@ Floats = NDArray[np.float64]
 
 
 class ListScores(NamedTuple):
-    """The values of a list by column, and log p of each word by column and hypothesis."""
+    """The values of a list by column."""
 
     columns: list[Floats]
-    words: list[list[Floats]] | None
 
 
 class SentenceScores:
@@ -61,4 +61,16 @@ class SentenceScores:
             scorer._cache = self._cache  # which the test has opened
             found = scorer.score_lines(PairLines(n, block) for n, block in enumerate(blocks))
             for _, scores in found:
-                yield ListScores(list(scores.values), scores.words)
+                yield ListScores(list(scores))
+
+
+def words_of(log_probs: TreeLogProbs) -> list[Floats]:
+    """Return log p of each word in each sequence of a tree, with ``</s>`` last."""
+    nodes, ends = log_probs.split()
+    found = np.split(ends, len(ends)) if len(ends) else []
+    paths = np.zeros((log_probs.tree.num_roots, 0))
+    for level, values in zip(log_probs.tree.levels, nodes, strict=True):
+        paths = np.concatenate([paths[level.parents], values[:, None]], axis=1)
+        for sequence, node in zip(level.ends, level.end_nodes, strict=True):
+            found[sequence] = np.append(paths[node], found[sequence])
+    return found

@@ -102,7 +102,7 @@ OLDER = Spelling("old-file", {"rnnsearch": "attention", r"Net(\d)": r"N\1"}, {r"
     [
         ("train rnnsearch a -o b", "train attention a -o b"),
         ("[models.rnnsearch]", "[models.attention]"),
-        ("--average Net0", "--average N0"),
+        ("--fix Net0", "--fix N0"),
         ("rnnsearch-small out/rnnsearch myrnnsearch", "rnnsearch-small out/rnnsearch myrnnsearch"),
     ],
 )

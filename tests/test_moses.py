@@ -4,6 +4,7 @@ import random
 import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from click.testing import CliRunner
 from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
 from phrasescore.features.model import Network
+from phrasescore.systems.sourced_lists import SourcedList
 from tests.command_line import succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 
@@ -167,6 +169,18 @@ def score_again(folder: Path, *options: object) -> list[dict[str, float]]:
     ]
 
 
+def ends_of_hypotheses(folder: Path, joint: RandomJoint) -> Iterator[float]:
+    """Yield log p of the ``</s>`` of each hypothesis, which Moses' search does not score."""
+    sources = (folder / "dev.en").read_text("utf-8").splitlines()
+    for nbest in read_nbest(str(folder / "rescored")):
+        found = SourcedList(0, nbest, tuple(sources[nbest.id].split(" ")), aligned=True)
+        places = found.block.affiliations
+        assert places is not None
+        for index, pair in enumerate(found.numbering[1].tolist()):
+            words = nbest.words(index)
+            yield joint.word_scores(found.source, words, places[pair], normalized=False)[-1]
+
+
 # Moses writes six digits of a sum of float32.
 near = partial(pytest.approx, rel=1e-5, abs=1e-4)
 
@@ -186,13 +200,10 @@ def test_moses_scores_as_a_joint_model_and_translates_as_before_at_weight_0(
     text: str, tmp_path: Path, upper_size: int
 ) -> None:
     shortlists = every_second_word("dev.en"), every_second_word("dev.fr")
-    RandomJoint(*shortlists, upper_size=upper_size, path=tmp_path / "model")
+    joint = RandomJoint(*shortlists, upper_size=upper_size, path=tmp_path / "model")
     # With both, rescore affiliates unaligned words as the search.
     fields = ["-print-alignment-info-in-n-best", "-include-segmentation-in-n-best"]
     translate_as_before_and_list(tmp_path, text, "Joint0", *fields)
-    words = tmp_path / "words"
-    found = score_again(tmp_path, "--word-scores", words)
-    for features, line in zip(found, words.read_text().splitlines(), strict=True):
-        # Moses' phrase-based search does not score </s>.
-        end = float(line.rpartition(" </s>=")[2])
+    found = score_again(tmp_path)
+    for features, end in zip(found, ends_of_hypotheses(tmp_path, joint), strict=True):
         assert features["Joint0"] == near(features["Ours"] - end)

@@ -1,10 +1,9 @@
-"""What stays true of files that version 0.3 wrote (and models of 0.2), through the command line.
+"""What stays true of files that version 0.3 wrote, through the command line.
 
 tests/data/version-0.3/README.md says how they were made. Names in the files are 0.3's names; a new
 name for the same thing must not change a result below.
 """
 
-import json
 import tarfile
 from itertools import zip_longest
 from pathlib import Path
@@ -158,24 +157,3 @@ def test_the_file_of_an_experiment_needs_the_new_names(folder: Path) -> None:
     text = Path("experiment.toml").read_text(encoding="utf-8")
     Path("new.toml").write_text(_in_new_words(text), encoding="utf-8")
     assert succeeded(run("experiment", "new.toml", *words)).stdout.count("to do") == 10
-
-
-@pytest.mark.parametrize(
-    "name", ["encoder-decoder", "attention", "lstm", "grconv", "cslm", "joint", "subwords"]
-)
-def test_a_model_of_version_0_2_gives_its_scores(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with tarfile.open(DATA / "models-0.2.tar.gz") as archive:
-        archive.extractall(tmp_path, filter="data")
-    Path("source").write_text("the coats are red .\n")
-    Path("nbest").write_text(
-        "0 ||| les manteaux sont rouges . ||| A= 1 ||| 1 ||| 0-0 1-1 2-2 3-3 4-4\n"
-        "0 ||| il inconnu ||| A= 1 ||| 1 ||| 0-0 3-1\n0 |||  ||| A= 1 ||| 1 ||| \n"
-    )
-    words = ("--source", "source", "--model", f"models/{name}", "--threads", "1", "-o", "new")
-    succeeded(run("rescore", "nbest", *words))
-    found = [_values(line)[1] for line in Path("new").read_text().splitlines()]
-    expected = json.loads(Path("models", "scores.json").read_text(encoding="utf-8"))[name]
-    assert found == pytest.approx(expected, abs=2e-5, rel=1e-6)

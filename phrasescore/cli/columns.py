@@ -15,9 +15,6 @@ _GENERAL, _NAMED_SCORES = "column", "named_scores"
 
 _NAMES = (_GENERAL, _NAMED_SCORES, *COLUMN_KINDS)
 
-word_scores = options.file(
-    "--word-scores", "Write the log-probability of each predicted word.", subject="Output"
-)
 named_scores = options.files(
     "--scores named_scores_columns",
     "Add the scores in FILE, one number per line of the lists, as the feature NAME.",

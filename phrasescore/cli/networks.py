@@ -17,7 +17,6 @@ from phrasescore.settings.kinds import KINDS, get_kind
 from phrasescore.settings.training import (
     ListTraining,
     NewNetwork,
-    Shortlists,
     TrainingChanges,
     UnfinishedRun,
 )
@@ -67,7 +66,6 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @options.references()
 @options.file("--weights", "The weights of all features: 'Name= value' lines, or a moses.ini.")
 @options.of(ListTraining, only=_OF_FINE_TUNING)
-@options.of(Shortlists)
 @options.of(UnfinishedRun)
 @options.of(Compute, only=("device", "threads"))
 @click.pass_context

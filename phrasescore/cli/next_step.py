@@ -20,7 +20,7 @@ Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its comman
 
 _WRITTEN = (
     *("output", "target_output", "moses_ini_out", "report", "translations"),
-    *("word_scores", "segments", "explain", "differences", "plot", "nbest_file"),
+    *("segments", "explain", "plot", "nbest_file"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
 # sacrebleu's tokenizers for target languages whose marks or words 13a does not separate.

@@ -62,7 +62,6 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @columns.of_text
 @columns.named_scores
 @options.of(Rescoring)
-@columns.word_scores
 @options.output
 @options.resume
 @options.of(Compute)
@@ -93,7 +92,6 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @options.argument("target", metavar="TARGET")
 @columns.of_text
 @options.of(TextScoring)
-@columns.word_scores
 @options.output
 @options.of(Compute)
 @click.pass_context

@@ -13,7 +13,6 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.evaluation import Evaluating, Selecting
-from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
 
@@ -106,7 +105,6 @@ def perplexity(texts: tuple[str, ...], report_format: str, **given: Any) -> None
 @options.file("--general-target", "An n-gram model of general text, such as TARGET.", "LM")
 @options.of(Selecting)
 @heading("Output")
-@options.file("--differences", "Write the cross-entropy difference of each line to this file.")
 @options.output
 @options.file("--target-output", "Write the selected lines of TARGET.")
 def select(text: str, output: str, **given: Any) -> None:
@@ -130,7 +128,7 @@ def select(text: str, output: str, **given: Any) -> None:
 @options.verb(
     "Write the best hypothesis of each n-best list",
     "rerank nbest.new.gz --weights weights -o translations.fr",
-    main="--weights --average -o --nbest",
+    main="--weights -o --nbest",
 )
 @options.argument("nbest", metavar="NBEST")
 @heading("Order of the hypotheses")
@@ -138,8 +136,10 @@ def select(text: str, output: str, **given: Any) -> None:
     "--weights",
     "Order by the weighted sum of the features, with the weights in this file: 'Name= value' "
     "lines, or a moses.ini.",
+    required=True,
 )
-@options.of(Reranking)
+@heading("Input")
+@options.flag("--allow-missing", "Write an empty line for sentences without an n-best list.")
 @heading("Output")
 @options.file(
     "--nbest nbest_file",
@@ -154,10 +154,11 @@ def rerank(nbest: str, output: str, nbest_file: str | None, **given: Any) -> Non
     """
     from phrasescore.workflows.rerank import rerank as run
 
-    own = grouped(run, given)
-    done = run(nbest, output, lists=nbest_file, **own, progress=show_progress)
+    done = run(nbest, output, lists=nbest_file, **given, progress=show_progress)
     text = "the best hypothesis changed in %s of %s sentences"
     _logger.info(text, f"{done.moved:,}", f"{done.sentences:,}")
     if done.unweighted:
-        _logger.info("ignored features, which have no weight: %s", ", ".join(done.unweighted))
+        _logger.info(
+            "ignored sparse features, which have no weight: %s", ", ".join(done.unweighted)
+        )
     next_step.suggest()

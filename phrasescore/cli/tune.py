@@ -128,5 +128,6 @@ def _check_mode(ctx: click.Context, given: dict[str, Any]) -> None:
         options.refuse_others(ctx, _OF_SYSTEM | _OF_ROUNDS, "requires --lists")
         needed |= {"source": "--source", "output": "-o, the folder for the tuned system"}
     for name, option in needed.items():
-        if given[name] in (None, (), "-"):
+        # The folder of a system cannot be stdout, which is the usual output.
+        if given[name] in (None, ()) or (name == "output" and given[name] == "-"):
             raise click.UsageError(f"{option} is required")

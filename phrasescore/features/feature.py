@@ -36,9 +36,6 @@ class BlockScores(NamedTuple):
     # exp() of either.
     values: "NDArray[np.float64]"
     tally: Tally
-    # For each row and pair, log p of each predicted word in the order of the text, and then of
-    # ``</s>``; None unless requested.
-    words: "list[list[NDArray[np.float64]]] | None" = None
 
 
 class ScoreRow(NamedTuple):

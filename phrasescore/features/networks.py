@@ -74,8 +74,6 @@ class SentenceScore(NeuralFeature):
         are averaged separately from the others; the column then holds the mean of both
         log-probabilities of a hypothesis, weighted by the numbers of models.
     :param options: for each network, the options of cslm and joint models.
-    :param words: whether to also return the log-probability of each word; this is not possible with
-        an ensemble in which some models predict from right to left.
     """
 
     group_size = {"cpu": 1024, "cuda": 65536}  # noqa: RUF012
@@ -88,21 +86,17 @@ class SentenceScore(NeuralFeature):
         *,
         precision: PrecisionName = "float32",
         ensemble: bool = False,
-        words: bool = False,
         options: Sequence[CslmOptions] = (),
     ) -> None:
         super().__init__(device, precision)
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             problem = "models in an ensemble must have the same direction;"
             raise ModelError(f"{problem} some were trained with --reverse")
-        if ensemble and words and len({each.right_to_left for each in checkpoints}) > 1:
-            problem = "an ensemble has no log-probabilities of single words if some of its models"
-            raise ModelError(f"{problem} predict from right to left")
         if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
             raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
         self._checkpoints = checkpoints
         self._options = list(options) or [USUAL] * len(checkpoints)
-        self._ensemble, self._words = ensemble, words
+        self._ensemble = ensemble
         own = [
             ScoreRow(
                 f"{_fingerprint(checkpoint, each)} {precision} {device.type}",
@@ -139,14 +133,10 @@ class SentenceScore(NeuralFeature):
             scores.append(log_probs)
         columns = [log_probs.totals() for log_probs in scores]
         orders = [model.right_to_left for model in self._models]
-        words = list(map(_words, scores, orders)) if self._words else None
         if self._ensemble:
             means = [_mean(scores, orders, order) for order in sorted(set(orders))]
             columns.append(np.sum([share * mean.totals() for share, mean in means], axis=0))
-            if words is not None:
-                ((_, mean),) = means
-                words.append(_words(mean, orders[0]))
-        return BlockScores(np.stack(columns), work, words)
+        return BlockScores(np.stack(columns), work)
 
 
 class NetworkScores:
@@ -248,14 +238,6 @@ def _mean(
     alike = [each for each, order in zip(scores, orders, strict=True) if order == right_to_left]
     mean = tree_scorer.log_mean_exp([log_probs.values for log_probs in alike])
     return len(alike) / len(scores), TreeLogProbs(alike[0].tree, mean)
-
-
-def _words(log_probs: TreeLogProbs, right_to_left: bool) -> list[Floats]:
-    """Return log p of each word in each sequence in the order of the text, ``</s>`` last."""
-    words = log_probs.words()
-    if not right_to_left:
-        return words
-    return [np.append(values[:-1][::-1], values[-1]) for values in words]
 
 
 def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:

@@ -42,7 +42,6 @@ class ScoringRequest:
     callers: int = 1  # number of threads per process that score at the same time
     of_phrases: bool = False  # whether the blocks are from a phrase table
     ensemble: bool = False  # see `phrasescore.features.networks.SentenceScore`
-    words: bool = False
 
     @classmethod
     def of(cls, columns: Sequence[Column], compute: Compute, **options: Any) -> Self:
@@ -128,7 +127,6 @@ class ScoringRequest:
             torch.device(self.device),
             precision=self.precision,
             ensemble=self.ensemble,
-            words=self.words,
             options=[
                 CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm)
                 for each, _ in networks

@@ -103,7 +103,7 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
     )
     with Scoring(request, engine, unit="pair") as scoring:
         scored = scoring.score_lines(group_pairs(iter(pairs)))
-        return [float(value) for _, found in scored for value in found.values[0]]
+        return [float(value) for _, values in scored for value in values[0]]
 
 
 def _draw(

@@ -106,17 +106,6 @@ class TreeLogProbs(NamedTuple):
             totals[level.ends] += path[level.end_nodes]
         return totals
 
-    def words(self) -> list[Floats]:
-        """Return log p of each word in each sequence, with ``</s>`` last."""
-        nodes, ends = self.split()
-        found = np.split(ends, len(ends)) if len(ends) else []
-        paths = np.zeros((self.tree.num_roots, 0))
-        for level, log_probs in zip(self.tree.levels, nodes, strict=True):
-            paths = np.concatenate([paths[level.parents], log_probs[:, None]], axis=1)
-            for sequence, node in zip(level.ends, level.end_nodes, strict=True):
-                found[sequence] = np.append(paths[node], found[sequence])
-        return found
-
     def split(self) -> tuple[list[Floats], Floats]:
         """Return the values of the nodes in each level, and of each sequence's ``</s>``."""
         sizes = [len(self.tree.empty)]

@@ -170,7 +170,7 @@ class Config:
 
     @classmethod
     def of_model(cls, folder: StrPath) -> "Config":
-        """Read the settings of a trained model, also of one that version 0.2 or 0.3 wrote."""
+        """Read the settings of a trained model, also of one that version 0.3 wrote."""
         path = os.path.join(folder, "config.toml")
         values = read_toml(path)
         kind = values.get("kind")

@@ -1,6 +1,6 @@
-"""The names that kinds of networks, presets, features and keys had in versions 0.2 and 0.3.
+"""The names that kinds of networks, presets, features and keys had in version 0.3.
 
-What these versions wrote is still read: the kind in the ``config.toml`` of a model, the features in
+What this version wrote is still read: the kind in the ``config.toml`` of a model, the features in
 n-best lists and weights, the keys in a ``system.toml``. A name that fits exactly always wins; an
 old name is tried only if a feature has no weight otherwise. Lists keep their bytes. What a user
 wrote, such as ``train --preset small``, is refused, and the error names the new name.

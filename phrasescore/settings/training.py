@@ -51,24 +51,6 @@ class NewNetwork(TrainingChanges):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shortlists(Settings, heading="Input"):
-    """Where the shortlists are read from; by default, words are counted in the input."""
-
-    source_corpus: StrPath | None = optional(
-        "Use the most frequent words in this text as the source shortlist."
-    )
-    target_corpus: StrPath | None = optional(
-        "Use the most frequent words in this text as the target shortlist."
-    )
-    source_vocabulary: StrPath | None = optional(
-        "Use the source.vocab of another model as the source shortlist."
-    )
-    target_vocabulary: StrPath | None = optional(
-        "Use the target.vocab of another model as the target shortlist."
-    )
-
-
-@dataclass(frozen=True, kw_only=True)
 class ListTraining(TrainingChanges):
     """Settings of `fine_tune`, which trains a network on n-best lists."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
+from phrasescore.settings.declaration import SEED, Settings, option, switch
 from tuning.settings import MethodName, MetricName
 
 
@@ -43,28 +43,3 @@ class RoundTuning(TuningMethod, heading="Rounds of a system"):
 
     iterations: int = option(25, "Maximum number of rounds.", ge=1)
     patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reranking(Settings, heading="Order of the hypotheses"):
-    """Settings of `rerank`, which reorders the hypotheses of n-best lists."""
-
-    # A warning is shown if one of the two varies ten times as much within lists as the other.
-    average: Sequence[str] = option(
-        (),
-        "Order by the mean of the decoder's total and this feature; if the option is repeated, "
-        "the mean includes all these features.",
-        metavar="NAME",
-    )
-    ignore_missing: bool = switch(
-        "Use value 0 for weighted features that are missing from a list.", heading="Input"
-    )
-    ignore_unweighted: bool = switch(
-        "Use weight 0 for features that have no weight.", heading="Input"
-    )
-    num_sentences: int | None = optional(
-        "Number of sentences, to detect lists that are missing at the end.", ge=1, heading="Input"
-    )
-    allow_missing: bool = switch(
-        "Write an empty line for sentences without an n-best list.", heading="Input"
-    )

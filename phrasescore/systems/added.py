@@ -1,14 +1,10 @@
 """The columns that a request adds to the lines of tables, lists and texts, and their summary."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from moses_integration.nbest_lines import format_value
 from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.errors import ArgumentError
 from phrasescore.features.columns import Column, number_names
@@ -16,7 +12,6 @@ from phrasescore.features.given_scores import GivenScores, ScoreLines
 from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, Network, network_name
 from phrasescore.features.request import LoadedFeature, ScoringRequest
 from phrasescore.io.text import LARGEST_VALUE
-from phrasescore.records import PhraseBlock
 from phrasescore.systems.text_checks import KnownWords, known_words
 
 if TYPE_CHECKING:
@@ -113,33 +108,9 @@ def words_of_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -
     return known
 
 
-def word_lines(
-    columns: Iterable[AddedColumn],
-    block: PhraseBlock,
-    words: Sequence[Sequence[NDArray[np.float64]]],
-    numbers: Iterable[int],
-) -> list[bytes]:
-    """Return a line per pair: its sentence's number, and ``word=log p ...`` per network."""
-    networks = [added for added in columns if added.is_network and not added.normalized]
-    lines = []
-    for index, (number, pair) in enumerate(zip(numbers, block.pairs(), strict=False)):
-        fields = [b"%d" % number]
-        for row, added in zip(words, networks, strict=True):
-            predicted = pair.source if added.reverse else pair.target
-            values = map(format_value, row[index].tolist())
-            texts = zip((*predicted, "</s>"), values, strict=True)
-            fields.append(b" ".join(b"%s=%s" % (word.encode(), value) for word, value in texts))
-        lines.append(b" ||| ".join(fields) + b"\n")
-    return lines
-
-
-def check_of_networks(
-    columns: Sequence[Column], *, word_scores: str | None, cache: str | None
-) -> None:
-    """Reject options that need a network if there is none, and a cache named ``-``."""
+def check_cache(columns: Sequence[Column], cache: str | None) -> None:
+    """Reject a cache without a network, and a cache named ``-``."""
     kinds = {column.kind() for column in columns}
-    if word_scores is not None and "model" not in kinds:
-        raise ArgumentError("--word-scores requires a network: add a --model")
     if cache is not None and not kinds & {"model", "ctranslate2", "command"}:
         raise ArgumentError("--cache requires a network: add a --model")
     if cache == "-":

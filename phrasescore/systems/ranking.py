@@ -221,7 +221,7 @@ def featured_lists(
     for each, scores in scoring.score(lists(), "the source", "the hypotheses"):
         while not waiting[0].nbest:
             yield waiting.popleft(), None
-        yield waiting.popleft(), _with_features(scoring, each, scores.values)
+        yield waiting.popleft(), _with_features(scoring, each, scores)
     yield from ((searched, None) for searched in waiting)
 
 

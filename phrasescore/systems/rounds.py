@@ -66,6 +66,7 @@ class TuningRun:
 
     @property
     def result(self) -> LoopResult:
+        """The rounds so far."""
         return LoopResult() if self._loop is None else self._loop.result
 
     @property
@@ -204,7 +205,7 @@ class TuningRun:
     def write_translations(self, path: str, weights: Weights) -> None:
         """Write the best hypothesis in each list of the best round, reranked with ``weights``."""
         assert self.result.best is not None
-        score = WeightedSum(weights, ignore_missing=True, ignore_unweighted=True)
+        score = WeightedSum(weights, lenient=True)
         with open_output(path) as stream:
             for found in self.rounds.read(self.result.best.number):
                 index = int(score(found).argmax()) if self.added else 0

@@ -42,7 +42,6 @@ _logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
-Words = list[list[Floats]]
 
 # Maximum number of lines in a group, per pair that it should have: few lines of a table may have
 # pairs, and a list has several lines for each distinct hypothesis.
@@ -79,14 +78,6 @@ def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
     while some := list(islice(iterator, _PAIRS_OF_TEXT)):
         yield PairLines(before, PhraseBlock.of(some))
         before += len(some)
-
-
-class LineScores(NamedTuple):
-    """The values of the pairs in a block of lines."""
-
-    values: Floats  # (rows, pairs)
-    # For each row of networks, the log-probabilities of words; see `BlockScores`.
-    words: Words | None
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
@@ -151,13 +142,11 @@ class Scoring:
         compute: Compute = Compute(),
         *,
         of_phrases: bool = False,
-        words: bool = False,
         sets_threads: bool = True,
     ) -> Self:
         """Check the columns, and load models and files.
 
         :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
-        :param words: whether the scores of single words are needed, which disables the cache.
         """
         compute = compute.on_workers()
         columns = as_columns(columns)
@@ -165,7 +154,7 @@ class Scoring:
         if settings.ensemble and sum(isinstance(column, Network) for column in columns) < 2:
             raise ArgumentError("--ensemble requires at least two models")
         request = ScoringRequest.of(
-            columns, compute, of_phrases=of_phrases, ensemble=settings.ensemble, words=words
+            columns, compute, of_phrases=of_phrases, ensemble=settings.ensemble
         )
         for column, checkpoint in request.networks:
             column.check_config(checkpoint.config)
@@ -175,8 +164,6 @@ class Scoring:
         scoring = cls(request, compute, settings=settings, sets_threads=sets_threads)
         if not of_phrases:
             check_feature_names(scoring.names)
-        if words and settings.cache is not None:
-            _logger.warning("word scores are always computed: the cache is not used")
         if settings.ensemble:
             warn_of_shortlists([checkpoint for _, checkpoint in request.networks])
         return scoring
@@ -185,7 +172,7 @@ class Scoring:
         """Open the cache, and set up torch: one thread per worker, and the requested precision."""
         self._start_counting()
         is_cached = any(row.highest is not None for each in self.features for row in each.rows)
-        if self.settings.cache is not None and is_cached and not self.request.words:
+        if self.settings.cache is not None and is_cached:
             from phrasescore.features.score_cache import ScoreCache
 
             opened = ScoreCache(os.fspath(self.settings.cache))
@@ -212,10 +199,10 @@ class Scoring:
 
     def score(
         self, lines: Iterable[AnyLines], source: str, target: str
-    ) -> Iterator[tuple[AnyLines, LineScores]]:
+    ) -> Iterator[tuple[AnyLines, Floats]]:
         """Yield lines with their pairs' values, in order, and count unknown words.
 
-        The values have a row for each of `added`, except given scores.
+        The values, ``(rows, pairs)``, have a row for each of `added`, except given scores.
 
         :param source: the name of the sentences in messages; ``target`` names the translations.
         """
@@ -223,21 +210,21 @@ class Scoring:
         if self._unknown_words is None:  # counted over all files, to warn only once
             self._unknown_words = unknown_words_of(source, target, self._known_words)
         sources, targets = self._unknown_words
-        for each, scores in self.score_lines(lines):
+        for each, values in self.score_lines(lines):
             sources.count_side(each.block, 0)
             targets.count_side(each.block, 1)
-            yield each, LineScores(self._added_values(each.block, scores), scores.words)
+            yield each, self._added_values(each.block, values)
         sources.warn()
         targets.warn()
 
     def score_list(self, lines: InputPairs) -> Floats:
         """Return the values of one list's pairs, with a row for each of `added`."""
-        ((_, scores),) = self.score_lines([lines])
-        return self._added_values(lines.block, scores)
+        ((_, values),) = self.score_lines([lines])
+        return self._added_values(lines.block, values)
 
-    def _added_values(self, block: PhraseBlock, scores: LineScores) -> Floats:
+    def _added_values(self, block: PhraseBlock, scores: Floats) -> Floats:
         computed = [added for added in self.added if added.given is None]
-        values = scores.values[[added.row for added in computed if added.row is not None]]
+        values = scores[[added.row for added in computed if added.row is not None]]
         for row, added in enumerate(computed):
             if added.normalized:
                 values[row] /= block.lengths(0 if added.reverse else 1) + 1
@@ -282,10 +269,10 @@ class Scoring:
             settings[f"feature {position}"] = f"{added.name} {text}".strip()  # a column has no name
         return settings
 
-    def score_lines(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, LineScores]]:
+    def score_lines(self, lines: Iterable[AnyLines]) -> Iterator[tuple[AnyLines, Floats]]:
         """Yield lines with the values of all features, in order; some groups are read ahead."""
         if not self.features:
-            yield from ((each, LineScores(np.empty((0, 0)), None)) for each in lines)
+            yield from ((each, np.empty((0, 0))) for each in lines)
             return
         groups = map(self._begin, self._groups(lines))
         for group, pending in read_ahead(groups, lambda: 2 * self._open_pool(()).workers):
@@ -341,7 +328,7 @@ class Scoring:
 
     def _finish(
         self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
-    ) -> Iterator[tuple[AnyLines, LineScores]]:
+    ) -> Iterator[tuple[AnyLines, Floats]]:
         """Yield the lines in a group with their values, and cache new values."""
         try:
             computed = [each.result() for each in pending]
@@ -349,12 +336,10 @@ class Scoring:
             where = f"in the block that begins with {self._unit} {group.lines[0].before + 1}"
             raise ModelError(f"{error}, {where}") from error
         columns: list[Floats] = []
-        words: Words = []
         for place, (known, missing) in enumerate(zip(group.known, group.missing, strict=True)):
             scores = computed[0][place] if computed else None
             if scores is not None:
                 self.tallies[place] += scores.tally
-                words += scores.words or []
             if known is None or missing is None:
                 assert scores is not None
                 columns.append(scores.values)
@@ -373,8 +358,7 @@ class Scoring:
         values = np.concatenate(columns)
         ends = np.cumsum([0, *(len(each.block.places) for each in group.lines)]).tolist()
         for lines, (begin, end) in zip(group.lines, pairwise(ends), strict=True):
-            of_words = [column[begin:end] for column in words] if words else None
-            yield lines, LineScores(values[:, begin:end], of_words)
+            yield lines, values[:, begin:end]
 
 
 def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes]]:

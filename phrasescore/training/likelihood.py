@@ -18,7 +18,6 @@ from phrasescore.training.draw import held_out_size, stream_key
 from phrasescore.training.loop import TrainingLoop
 from phrasescore.training.pair_store_writer import (
     CountedPair,
-    Shortlist,
     fingerprint_input,
     write_pair_store,
 )
@@ -30,6 +29,8 @@ from phrasescore.training.subword_dropout import SplitStore
 from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
+
+INPUT = "table"  # the origin of a shortlist in a model's record: it is counted in the input
 
 # Number of pairs of a batch in validation.
 _VALIDATION_BATCH = 256
@@ -91,14 +92,11 @@ class PairRun(TrainingRun):
     """A run on pairs. For a language model, sentences are targets without a source.
 
     :param read: opens the inputs and yields their pairs.
-    :param shortlists: returns the shortlists for the side that the network reads and for the side
-        that it predicts. It may read a corpus, so it is called only when the pairs are read.
     """
 
     read: Callable[[], Iterable[CountedPair]]
     reverse: bool = False
     right_to_left: bool = False
-    shortlists: Callable[[], tuple[Shortlist, Shortlist]] = lambda: (Shortlist(), Shortlist())
 
     def prepare(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> Task:
         store = self._open_pairs(folder, ranks, is_resumed=is_resumed)
@@ -119,8 +117,8 @@ class PairRun(TrainingRun):
             too_long=pairs.too_long,
             source_coverage=pairs.source_coverage,
             target_coverage=pairs.target_coverage,
-            source_shortlist_from=pairs.source_shortlist_from,
-            target_shortlist_from=pairs.target_shortlist_from,
+            source_shortlist_from=INPUT,
+            target_shortlist_from=INPUT,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
         covered = {"predicted": pairs.target_coverage}
@@ -163,7 +161,7 @@ class PairRun(TrainingRun):
             if is_resumed:
                 _logger.info(
                     "%s: the run was stopped before its pairs were stored; reading them again with "
-                    "the current --reverse, --right-to-left and shortlists",
+                    "the current --reverse and --right-to-left",
                     self.work,
                 )
             write_pair_store(
@@ -173,7 +171,6 @@ class PairRun(TrainingRun):
                 max_length=training.max_length,
                 reverse=self.reverse,
                 right_to_left=self.right_to_left,
-                shortlists=self.shortlists(),
                 distinct=not self.config.network.is_feed_forward,
                 keep_words=training.subword_dropout > 0,
             )
@@ -182,7 +179,7 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that the stored run has the same inputs, options and shortlists as this run."""
+        """Check that the stored run has the same inputs and options as this run."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             kind = "with" if self.config.network.is_aligned else "without"
@@ -202,21 +199,6 @@ class PairRun(TrainingRun):
                 f"{names}: not the {content} that the run in {self.work} was started with; resume "
                 f"it with that {content}, or train into another folder"
             )
-        sizes = self.config.vocabulary
-        for shortlist, size, vocabulary in zip(
-            self.shortlists(),
-            (sizes.source_size, sizes.target_size),
-            (store.source_vocabulary, store.target_vocabulary),
-            strict=True,
-        ):
-            words = vocabulary
-            if not shortlist.is_table:
-                words, _ = shortlist.build({}, size, sizes.subwords)
-            if words != vocabulary:
-                raise PhrasescoreError(
-                    f"{shortlist.origin}: its words differ from the shortlist that the run in "
-                    f"{self.work} was started with; leave it out, or train into another folder"
-                )
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
         store = PairStore(folder.pairs)

@@ -7,7 +7,6 @@ Only the table's distinct words and a byte per pair are in memory.
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -54,41 +53,6 @@ class CountedPair(NamedTuple):
     affiliations: tuple[int, ...] | None = None
 
 
-@dataclass(frozen=True)
-class Shortlist:
-    """The origin of one side's vocabulary: a model, a corpus, or otherwise the table itself."""
-
-    # The name of the origin in the record.
-    origin: str = "table"
-    vocabulary: Vocabulary | None = None
-    counts: Mapping[str, float] | None = None
-
-    @property
-    def is_table(self) -> bool:
-        """Whether the vocabulary is built from the table."""
-        return self.vocabulary is None and self.counts is None
-
-    def build(
-        self, table: Mapping[str, float], size: int, subwords: int
-    ) -> tuple[Vocabulary, float]:
-        """Return the vocabulary, and its coverage of the corpus or table.
-
-        :param table: counts of the words in the table.
-        :param size: number of words in a shortlist.
-        :param subwords: number of subwords to learn instead; 0 for a shortlist.
-        """
-        counts = table if self.counts is None else self.counts
-        vocabulary = self.vocabulary
-        if vocabulary is None and subwords and counts:
-            vocabulary = SubwordVocabulary.from_counts(counts, subwords)
-        elif vocabulary is None:
-            vocabulary = Vocabulary.from_counts(counts, size)
-        return vocabulary, vocabulary.coverage(counts)
-
-
-_TABLE = Shortlist()
-
-
 def write_pair_store(
     folder: StrPath,
     lines: Iterable[CountedPair],
@@ -97,7 +61,6 @@ def write_pair_store(
     max_length: int,
     reverse: bool = False,
     right_to_left: bool = False,
-    shortlists: tuple[Shortlist, Shortlist] = (_TABLE, _TABLE),
     distinct: bool = True,
     keep_words: bool = False,
 ) -> PairStore:
@@ -109,7 +72,6 @@ def write_pair_store(
     :param max_length: pairs with more words, or pieces of words, on either side are omitted.
     :param reverse: read the table's target side and predict its source side.
     :param right_to_left: store the words on the predicted side in reverse order.
-    :param shortlists: the shortlists for the side that the network reads and the predicted side.
     :param distinct: omit repeated pairs.
     :param keep_words: also store which words the pieces are from, for `SplitStore`.
     """
@@ -121,13 +83,15 @@ def write_pair_store(
         is_kept = table.find_distinct() if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - is_kept.sum())
         _check_pairs(is_kept, max_length)
-        built = [
-            shortlist.build(side.counts(), size, sizes.subwords)
-            for shortlist, side, size in zip(
-                shortlists, table.sides, (sizes.source_size, sizes.target_size), strict=True
-            )
+        counts = [side.counts() for side in table.sides]
+        vocabularies = [
+            build_vocabulary(words, size, sizes.subwords)
+            for words, size in zip(counts, (sizes.source_size, sizes.target_size), strict=True)
         ]
-        vocabularies = [vocabulary for vocabulary, _ in built]
+        coverages = [
+            vocabulary.coverage(words)
+            for vocabulary, words in zip(vocabularies, counts, strict=True)
+        ]
         words = _write_arrays(new, table, is_kept, vocabularies, max_length)
         pairs = _check_pairs(is_kept, max_length)
         if keep_words:
@@ -144,14 +108,24 @@ def write_pair_store(
             words=words,
             fingerprint=table.fingerprint.hexdigest(),
             reverse=reverse,
-            source_shortlist_from=shortlists[0].origin,
-            target_shortlist_from=shortlists[1].origin,
-            source_coverage=built[0][1],
-            target_coverage=built[1][1],
+            source_coverage=coverages[0],
+            target_coverage=coverages[1],
             right_to_left=right_to_left,
         )
         write_journal(new / RECORD, record)
     return PairStore(folder)
+
+
+def build_vocabulary(counts: Mapping[str, float], size: int, subwords: int) -> Vocabulary:
+    """Return the vocabulary of a side.
+
+    :param counts: counts of the words of the side.
+    :param size: number of words in a shortlist.
+    :param subwords: number of subwords to learn instead; 0 for a shortlist.
+    """
+    if subwords and counts:
+        return SubwordVocabulary.from_counts(counts, subwords)
+    return Vocabulary.from_counts(counts, size)
 
 
 def _check_pairs(is_kept: Array, max_length: int) -> int:

@@ -50,9 +50,7 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.
     reverse: bool
-    # The origin of each shortlist, and the share of the origin's running words inside it.
-    source_shortlist_from: str
-    target_shortlist_from: str
+    # The share of the running words inside each shortlist.
     source_coverage: Share
     target_coverage: Share
     # Whether the words on the predicted side are stored in reverse order.

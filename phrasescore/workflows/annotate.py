@@ -131,8 +131,8 @@ def _annotate(
             remaining = target.remaining(lines, table)
             marked = remaining if chosen is None else chosen.mark(remaining)
             names = (f"{shown_path(table)} ({side} side)" for side in ("source", "target"))
-            for block, scores in scorer.score(marked, *names):
-                computed = iter(scores.values)
+            for block, values in scorer.score(marked, *names):
+                computed = iter(values)
                 logs = [
                     next(computed) if added.given is None else block.of_pairs(added.given.of(block))
                     for added in scorer.added

@@ -3,7 +3,6 @@
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +26,7 @@ from phrasescore.records import (
 )
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
-from phrasescore.systems.scoring import LineScores, PairLines, Scoring, group_pairs
+from phrasescore.systems.scoring import PairLines, Scoring, group_pairs
 from phrasescore.systems.text_checks import known_words, unknown_words_of
 from phrasescore.workflows.generate import beam_settings
 
@@ -81,16 +80,7 @@ class ScoringModel:
         """
         texts = to_sentences(sources=sources, targets=targets)
         pairs = map(PhrasePair._make, zip(*texts, strict=True))
-        scored = self._score(group_pairs(pairs), self._lists)
-        return np.concatenate([np.empty(0), *(scores.values[0] for scores in scored)])
-
-    def word_scores(self, source: Sentence, target: Sentence) -> list[tuple[str, float]]:
-        """Return the predicted side's words and ``</s>``, each with its log-probability."""
-        pair = PhrasePair(source, target)
-        (scores,) = self._score(group_pairs([pair]), self._words)
-        assert scores.words is not None
-        predicted = pair.source if self.reverse else pair.target
-        return list(zip((*predicted, "</s>"), scores.words[0][0].tolist(), strict=True))
+        return np.concatenate([np.empty(0), *self._score(group_pairs(pairs))])
 
     def translate(
         self,
@@ -114,32 +104,25 @@ class ScoringModel:
         texts = self._checks[self.reverse].counted(each_words("sentences", sentences))
         return work.targets(texts, self._engine)
 
-    def _load(self, **options: Any) -> Scoring:
+    @cached_property
+    def _scoring(self) -> Scoring:
         columns, models = (Network(self._report.path),), (self._report.checkpoint,)
         request = ScoringRequest(
-            columns, models, self._device, self._precision, callers(self._engine), **options
+            columns, models, self._device, self._precision, callers(self._engine)
         )
         return Scoring(request, self._engine, unit="pair")
-
-    @cached_property
-    def _lists(self) -> Scoring:
-        return self._load()
-
-    @cached_property
-    def _words(self) -> Scoring:
-        return self._load(words=True)
 
     @cached_property
     def _generator(self) -> Generator:
         return GeneratorLoader((self._report.checkpoint,), self._device, self._precision).load()
 
-    def _score(self, lines: Iterable[PairLines], scoring: Scoring) -> Iterator[LineScores]:
+    def _score(self, lines: Iterable[PairLines]) -> Iterator[Vector]:
         """Yield the scores of each block, in order; blocks are read ahead."""
-        with scoring:
-            for each, scores in scoring.score_lines(lines):
+        with self._scoring as scoring:
+            for each, values in scoring.score_lines(lines):
                 for side, check in enumerate(self._checks):
                     check.count_side(each.block, side)
-                yield scores
+                yield values[0]
         for check in self._checks:
             check.warn()
 
@@ -153,5 +136,5 @@ class ScoringModel:
         """
         blocks = (PhraseBlock.of_source(*HypothesisList(*each)) for each in lists)
         lines = (PairLines(place, block) for place, block in enumerate(blocks))
-        for scores in self._score(lines, self._lists):
-            yield scores.values[0].tolist()
+        for scores in self._score(lines):
+            yield scores.tolist()

@@ -5,28 +5,18 @@ import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from moses_integration.list_features import (
-    EvenAverage,
-    Values,
-    WeightedSum,
-    feature_matrix,
-    sorted_lines,
-)
+from moses_integration.list_features import Values, WeightedSum, feature_matrix, sorted_lines
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import ArgumentError
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings import old_names
-from phrasescore.settings.tuning import Reranking
 
 _logger = logging.getLogger(__name__)
-
-_DOMINATES = 10  # a score dominates if its deviation is more than this many times the other's
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,29 +33,26 @@ def rerank(
     nbest: StrPath,
     output: StrPath,
     *,
+    weights: WeightsSource,
     lists: StrPath | None = None,
-    weights: WeightsSource | None = None,
-    settings: Reranking = Reranking(),
+    allow_missing: bool = False,
     progress: ProgressCallback | None = None,
 ) -> RerankSummary:
     """Order the hypotheses in n-best lists by a new score, and write the best of each list.
 
     The output has one line per source sentence, in order. Hypotheses with equal scores keep the
-    decoder's order. Scores are natural logarithms. Exactly one of ``weights`` and ``average`` is
-    required.
+    decoder's order. Scores are natural logarithms.
 
+    :param weights: the hypotheses are ordered by the weighted sum of their features, with weights
+        from a moses.ini, from ``Name= value`` lines, or from a mapping by feature name.
     :param lists: a file for the whole lists in the new order, with the new score as total.
-    :param weights: order by the weighted sum of the features, with weights from a moses.ini,
-        from ``Name= value`` lines, or from a mapping by feature name.
+    :param allow_missing: whether to write an empty line for sentences without an n-best list.
     """
     nbest, output, lists = os.fspath(nbest), os.fspath(output), optional_path(lists)
     check_files((nbest, weights_path(weights)), (output, lists))
-    score = _open_score(weights, settings)
+    score = _open_score(weights)
     every_list = read_every_list(
-        nbest,
-        settings.num_sentences,
-        allow_missing=settings.allow_missing,
-        cure="--allow-missing writes an empty line",
+        nbest, allow_missing=allow_missing, cure="--allow-missing writes an empty line"
     )
     sentences = moved = 0
     with (
@@ -89,19 +76,10 @@ def rerank(
     return RerankSummary(sentences, meter.done, moved, unweighted)
 
 
-def rerank_lists(
-    lists: HypothesisLists,
-    *,
-    weights: WeightsSource | None = None,
-    settings: Reranking = Reranking(),
-) -> list[list[Hypothesis]]:
-    """Return the hypotheses for each sentence in the order of a new score, as `rerank` does.
-
-    :param settings: all fields except the ones about missing sentences.
-    """
-    settings.check_only("average", "ignore_missing", "ignore_unweighted")
+def rerank_lists(lists: HypothesisLists, *, weights: WeightsSource) -> list[list[Hypothesis]]:
+    """Return the hypotheses for each sentence in the order of a new score, as `rerank` does."""
     check_sequences(lists=lists)
-    score = _open_score(weights, settings)
+    score = _open_score(weights)
     lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
     if lists:
         _check_used(score, weights)
@@ -122,25 +100,15 @@ class _MatchedSum(WeightedSum):
         return super().__call__(nbest)
 
 
-def _open_score(weights: WeightsSource | None, settings: Reranking) -> EvenAverage | WeightedSum:
-    """Check the settings, load the weights, and return the score by which to order."""
-    if (weights is None) == (not settings.average):
-        raise ArgumentError("expected either --weights or --average")
-    if (settings.ignore_missing or settings.ignore_unweighted) and weights is None:
-        raise ArgumentError("--ignore-missing and --ignore-unweighted require --weights")
-    if weights is None:
-        return EvenAverage(list(dict.fromkeys(settings.average)))
+def _open_score(weights: WeightsSource) -> WeightedSum:
+    """Load and check the weights, and return the score by which to order."""
     known = load_weights(weights).lists
     check_weights(known, _name_of(weights))
-    ignored = (settings.ignore_missing, settings.ignore_unweighted)
-    return _MatchedSum(known, *ignored, where=_name_of(weights))
+    return _MatchedSum(known, where=_name_of(weights))
 
 
-def _check_used(score: EvenAverage | WeightedSum, weights: WeightsSource | None) -> tuple[str, ...]:
-    """Warn of unused weights or of very different scales; return the unweighted features."""
-    if not isinstance(score, WeightedSum):
-        _warn_of_scales(score)
-        return ()
+def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
+    """Warn of unused weights; return the unweighted features."""
     used = {name: score.weights[name] for name in score.used}
     check_weights(used, f"{_name_of(weights)}, of features that the lists have")
     unused = [name for name in score.weights if name not in score.used]
@@ -151,19 +119,8 @@ def _check_used(score: EvenAverage | WeightedSum, weights: WeightsSource | None)
     return tuple(sorted(score.unweighted))
 
 
-def _name_of(weights: WeightsSource | None) -> str:
+def _name_of(weights: WeightsSource) -> str:
     return weights_path(weights) or "the weights"
-
-
-def _warn_of_scales(score: EvenAverage) -> None:
-    """Warn if one part of the average dominates: the total, or the other scores."""
-    names = ("the decoder's total", " + ".join(score.names))
-    (low, other), (high, dominant) = sorted(zip(score.deviations(), names, strict=True))
-    if high > _DOMINATES * low:
-        _logger.warning(
-            f"{dominant} dominates the average: its deviation within a list is {high:.2g}, and "
-            f"{low:.2g} for {other}; `phrasescore tune` finds a weight for each"
-        )
 
 
 def _best_text(found: NbestList, scores: Values) -> bytes:

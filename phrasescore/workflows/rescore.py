@@ -2,21 +2,20 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
-from itertools import chain, islice, repeat
+from itertools import chain, islice
 
 from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features.columns import Column, as_columns, input_files
 from phrasescore.features.given_scores import GivenScores, check_counts
-from phrasescore.io.output import StreamOutput, check_files, open_output, optional_path
+from phrasescore.io.output import StreamOutput, check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Sentence, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.added import ScoreSummary, check_of_networks, word_lines
+from phrasescore.systems.added import ScoreSummary, check_cache
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.sourced_lists import SourcedList, read_sourced_lists, rescored_lines
 
@@ -30,7 +29,6 @@ def rescore(
     output: StrPath,
     *,
     settings: Rescoring = Rescoring(),
-    word_scores: StrPath | None = None,
     resume: bool = False,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
@@ -45,27 +43,18 @@ def rescore(
     :param source: the tokenised sentences that were translated, one per line.
     :param columns: one feature per column; a path is a model's folder. `GivenScores` has a file
         with a number per line of the lists, and the ``name`` of its feature.
-    :param word_scores: a file for the log-probability of each predicted word.
     :param resume: continue a killed run with the same arguments, if it left anything. Only
-        the engine, its workers and threads may differ. Not with ``word_scores``.
+        the engine, its workers and threads may differ.
     :param compute: the engine that computes the columns; this process reads and writes files.
     """
     nbest, source, output = os.fspath(nbest), os.fspath(source), os.fspath(output)
-    words, cache = optional_path(word_scores), optional_path(settings.cache)
+    cache = optional_path(settings.cache)
     wanted = as_columns(columns)
-    check_of_networks(wanted, word_scores=words, cache=cache)
-    if resume and words is not None:
-        raise ArgumentError("--resume cannot be combined with --word-scores, a second output")
+    check_cache(wanted, cache)
     check_resume(output, resume)
-    check_files(
-        (nbest, source, *input_files(wanted)),
-        (output, *work_files(output), words, cache),
-    )
-    with Scoring.of(wanted, settings, compute, words=words is not None) as scorer:
-        kept = None if words is not None else resume
-        return rescore_file(
-            scorer, nbest, source, output, word_scores=words, resume=kept, progress=progress
-        )
+    check_files((nbest, source, *input_files(wanted)), (output, *work_files(output), cache))
+    with Scoring.of(wanted, settings, compute) as scorer:
+        return rescore_file(scorer, nbest, source, output, resume=resume, progress=progress)
 
 
 def rescore_file(
@@ -74,7 +63,6 @@ def rescore_file(
     source: str,
     output: str,
     *,
-    word_scores: str | None = None,
     resume: bool | None = None,
     progress: ProgressCallback | None = None,
 ) -> ScoreSummary:
@@ -98,7 +86,6 @@ def rescore_file(
         StreamOutput(output)
         if resume is None
         else open_resumable(output, settings, resume=resume) as target,
-        nullcontext() if word_scores is None else open_output(word_scores) as words,
         Meter("rescore", "hypotheses", progress, lines_of=nbest) as meter,
     ):
         remaining = target.remaining(chain(head, lists), nbest)
@@ -108,16 +95,11 @@ def rescore_file(
             if not meter.done:
                 meter.skipped = each.before
             target.write(
-                rescored_lines(scorer, each, scores.values),
+                rescored_lines(scorer, each, scores),
                 each.raw,
                 each.num_lines,
                 ends_chunk=each.place % CHUNK_LISTS == CHUNK_LISTS - 1,
             )
-            if words is not None:
-                assert scores.words is not None
-                ids = repeat(each.nbest.id)
-                lines = word_lines(scorer.added, each.block, scores.words, ids)
-                words.writelines(lines[pair] for pair in each.numbering[1])
             meter.update(each.num_lines)
         target.flush()
     return ScoreSummary(
@@ -142,7 +124,7 @@ def rescore_lists(
     wanted = as_columns(columns)
     if any(isinstance(column, GivenScores) for column in wanted):
         raise ArgumentError("columns of the kind scores are only for files")
-    check_of_networks(wanted, word_scores=None, cache=optional_path(settings.cache))
+    check_cache(wanted, optional_path(settings.cache))
     check_sequences(lists=lists)
     (texts,) = to_sentences(sources=sources)
     if len(lists) != len(texts):
@@ -156,5 +138,5 @@ def rescore_lists(
         )
         scored = scorer.score(sourced, "the sources", "the hypotheses")
         return hypotheses_of(
-            b"".join(rescored_lines(scorer, each, scores.values) for each, scores in scored)
+            b"".join(rescored_lines(scorer, each, scores) for each, scores in scored)
         )

@@ -2,8 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from contextlib import nullcontext
-from itertools import count
 
 from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import StrPath
@@ -15,7 +13,7 @@ from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring, TextScoring
-from phrasescore.systems.added import ScoreSummary, check_of_networks, word_lines
+from phrasescore.systems.added import ScoreSummary, check_cache
 from phrasescore.systems.scoring import Scoring, group_pairs
 
 
@@ -26,7 +24,6 @@ def score(
     output: StrPath,
     *,
     settings: TextScoring = TextScoring(),
-    word_scores: StrPath | None = None,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> ScoreSummary:
@@ -39,32 +36,22 @@ def score(
     :param source: tokenised sentences, one per line, which may be empty.
     :param target: the translations, one per source sentence.
     :param columns: at least one, and no `GivenScores`; a path is a model's folder.
-    :param word_scores: a file for the log-probability of each predicted word, as in `rescore`;
-        sentences are numbered from 0.
     """
     source, target, output = os.fspath(source), os.fspath(target), os.fspath(output)
-    words, cache = optional_path(word_scores), optional_path(settings.cache)
+    cache = optional_path(settings.cache)
     wanted = as_columns(columns)
     if any(isinstance(column, GivenScores) for column in wanted):
         raise ArgumentError("columns of the kind scores are only for tables and n-best lists")
-    check_of_networks(wanted, word_scores=words, cache=cache)
-    check_files(
-        (source, target, *input_files(wanted)),
-        (output, words, cache),
-    )
+    check_cache(wanted, cache)
+    check_files((source, target, *input_files(wanted)), (output, cache))
     with (
-        Scoring.of(wanted, Rescoring(**vars(settings)), compute, words=words is not None) as scorer,
+        Scoring.of(wanted, Rescoring(**vars(settings)), compute) as scorer,
         open_output(output) as target_file,
-        nullcontext() if words is None else open_output(words) as word_file,
         Meter("score", "sentence pairs", progress, lines_of=source) as meter,
     ):
         pairs = (line.pair for line in read_parallel_text(source, target, allow_empty=True))
         for each, scores in scorer.score(group_pairs(pairs), source, target):
-            for values in scores.values.T.tolist():
+            for values in scores.T.tolist():
                 target_file.write(b"\t".join(map(format_value, values)) + b"\n")
-            if word_file is not None:
-                assert scores.words is not None
-                numbers = count(each.before)
-                word_file.writelines(word_lines(scorer.added, each.block, scores.words, numbers))
             meter.update(each.num_lines)
     return ScoreSummary(tuple(scorer.names), meter.done, scorer.networks, scorer.notes)

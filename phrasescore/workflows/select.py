@@ -54,7 +54,6 @@ def select(
     in_domain_target: StrPath | None = None,
     general_target: StrPath | None = None,
     settings: Selecting = Selecting(),
-    differences: StrPath | None = None,
     progress: ProgressCallback | None = None,
 ) -> SelectSummary:
     """Select the lines of a text (tokenised sentences) that are most like an in-domain text.
@@ -69,10 +68,9 @@ def select(
         from ``target``.
     :param in_domain: an n-gram model of in-domain text, ARPA (also .gz) or a KenLM binary;
         ``general`` is a model of text such as ``text``.
-    :param differences: the file for the difference of each line, one per line.
     """
     texts = [os.fspath(path) for path in (text, target) if path is not None]
-    outputs = (os.fspath(output), optional_path(target_output), optional_path(differences))
+    outputs = (os.fspath(output), optional_path(target_output))
     sides = (
         (optional_path(in_domain), optional_path(general)),
         (optional_path(in_domain_target), optional_path(general_target)),
@@ -117,10 +115,7 @@ def select(
             problem = f"no line has a difference below {threshold:g}; the lowest is"
             raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
     with ExitStack() as stack:
-        _write(stack, texts, outputs[:2], chosen)
-        if outputs[2] is not None:
-            stream = stack.enter_context(open_output(outputs[2]))
-            stream.writelines(f"{value:.7g}\n".encode() for value in values.tolist())
+        _write(stack, texts, outputs, chosen)
     return SelectSummary(int(chosen.sum()), len(chosen), float(values[chosen].max()))
 
 

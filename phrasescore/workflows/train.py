@@ -9,7 +9,7 @@ from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_sequences, flag
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
 from phrasescore.evaluation.sentences import find_references
@@ -23,19 +23,19 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import Config, fine_tuning_settings, layer_settings
+from phrasescore.settings.config import fine_tuning_settings, layer_settings
 from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names, meant_kind
 from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists, UnfinishedRun
+from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
 from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.pair_store_writer import CountedPair, Shortlist
+from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.verdict import judge_model
-from phrasescore.vocabulary import CHARACTERS, count_words, load_vocabulary, model_path
+from phrasescore.vocabulary import CHARACTERS
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
 
 _logger = logging.getLogger(__name__)
@@ -48,7 +48,6 @@ def train(
     *,
     settings: NewNetwork = NewNetwork(),
     alignments: StrPath | None = None,
-    shortlists: Shortlists = Shortlists(),
     state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
@@ -85,7 +84,7 @@ def train(
             "kind of network", meant_kind(kind), KINDS
         )
         raise ArgumentError(f"KIND: {problem}")
-    _check_arguments(network, paths, aligned, shortlists, settings)
+    _check_arguments(network, paths, aligned, settings)
     paths = paths if aligned is None else (*paths, aligned)
     model, work = model_folders(output)
     stored = RunFolder(work).settings() if state.resume else None
@@ -98,14 +97,13 @@ def train(
     if layered.vocabulary.subwords and network.is_aligned:
         problem = f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
         raise ArgumentError(problem)
-    if layered.training.subword_dropout > 0 and not _has_subwords(network, layered, shortlists):
+    if layered.training.subword_dropout > 0 and not layered.vocabulary.subwords:
         raise ArgumentError(
             "training.subword_dropout needs --subwords: this network's shortlists hold whole words"
         )
     if state.resume and stored is None and not model.exists():
         # A run that ended while it was reading its input has left no settings.
         _logger.info("%s: no unfinished run found; starting a new one", work)
-    read, predicted = ("target", "source") if reverse else ("source", "target")
     run = PairRun(
         inputs=paths,
         read=lambda: _read(network, paths, progress),
@@ -115,10 +113,6 @@ def train(
         device=device_of_rank(compute.device),
         reverse=reverse,
         right_to_left=right_to_left,
-        shortlists=lambda: (
-            _shortlist(read, shortlists, network),
-            _shortlist(predicted, shortlists, network),
-        ),
         keep_work=state.keep_work,
     )
     return _run_training(run, state, compute, progress)
@@ -226,31 +220,6 @@ def _run_training(
     return record
 
 
-def _shortlist(side: str, shortlists: Shortlists, kind: NetworkKind) -> Shortlist:
-    """Return where a side's shortlist is from: a corpus, a vocabulary, or neither (the input)."""
-    corpus = optional_path(getattr(shortlists, f"{side}_corpus"))
-    vocabulary = optional_path(getattr(shortlists, f"{side}_vocabulary"))
-    if corpus is not None:
-        return Shortlist(f"corpus {corpus}", counts=count_words(corpus))
-    if vocabulary is not None:
-        loaded = load_vocabulary(vocabulary)
-        if loaded.is_subwords and kind.is_aligned:
-            problem = f"{kind.name} predicts aligned words, and these are subwords"
-            raise ArgumentError(f"--{side}-vocabulary: {problem}")
-        return Shortlist(f"vocabulary {vocabulary}", vocabulary=loaded)
-    return Shortlist()
-
-
-def _has_subwords(kind: NetworkKind, config: Config, shortlists: Shortlists) -> bool:
-    """Return whether at least one side of the network has subwords."""
-    sides = ("source", "target") if kind.reads_source else ("target",)
-    paths = [optional_path(getattr(shortlists, f"{side}_vocabulary")) for side in sides]
-    return any(
-        config.vocabulary.subwords > 0 if path is None else model_path(path).exists()
-        for path in paths
-    )
-
-
 def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
     if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
@@ -264,17 +233,15 @@ def _check_arguments(
     kind: NetworkKind,
     inputs: tuple[str, ...],
     alignments: str | None,
-    shortlists: Shortlists,
     settings: NewNetwork,
 ) -> None:
     """Reject inputs that this kind cannot learn from, and options that cannot be combined."""
-    check_files((*inputs, alignments, *map(optional_path, vars(shortlists).values())), ())
+    check_files((*inputs, alignments), ())
     if not kind.reads_source:
         if len(inputs) != 1:
             raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
-        if settings.reverse or shortlists.source_corpus or shortlists.source_vocabulary:
-            problem = f"{kind.name} reads no source: it cannot have --reverse or a source shortlist"
-            raise ArgumentError(problem)
+        if settings.reverse:
+            raise ArgumentError(f"{kind.name} reads no source: it cannot have --reverse")
     elif len(inputs) not in (1, 2):
         problem = f"expected a phrase table or two files of parallel text, got {len(inputs)} files"
         raise ArgumentError(problem)
@@ -289,10 +256,6 @@ def _check_arguments(
     _check_alignments(kind, alignments)
     if kind.is_aligned and settings.reverse:
         raise ArgumentError(f"{kind.name} predicts only the target: it cannot have --reverse")
-    for side in ("source", "target"):
-        names = [f"{side}_corpus", f"{side}_vocabulary"]
-        if all(getattr(shortlists, name) is not None for name in names):
-            raise ArgumentError(f"{' and '.join(map(flag, names))} cannot be combined")
 
 
 def _read(

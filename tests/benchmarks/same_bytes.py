@@ -64,7 +64,6 @@ SPELLINGS = {
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
             r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
             "--lists dev.rescored.gz": "--nbest dev.rescored.gz",
-            "--differences": "--scores",
             **_DECODE,
         },
         outputs={
@@ -145,14 +144,10 @@ COMMANDS = {
     "--feature unknown_words -o dev.rescored.gz",
     "rescore normalized": f"rescore {LISTS}--column 'model = \"lstm\", normalize = true' "
     "-o normalized.gz",
-    "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble "
-    "--word-scores words.gz -o ensemble.gz",
+    "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble -o ensemble.gz",
     "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
     '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',
     "rescore int8": f"rescore {LISTS}--model search --precision int8 -o rescored.int8.gz",
-    "rerank average": "rerank dev.rescored.gz --average RNNsearch0 -o average.fr",
-    "rerank nbest": "rerank dev.rescored.gz --average RNNsearch0 --nbest average.nbest.gz "
-    "-o /dev/null",
     **{
         f"tune {method}": f"tune --lists dev.rescored.gz --references {{x}}/dev.fr --weights "
         f"{{x}}/moses.ini --method {method} -o {method}.weights --report {method}.report"
@@ -178,11 +173,11 @@ COMMANDS = {
     "segment": "segment short.en --model text --reverse-model tback "
     "--segments segments -o segmented",
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
-    "letters.arpa --share 0.2 -o part.en --target-output part.fr --differences part.scores",
+    "letters.arpa --share 0.2 -o part.en --target-output part.fr",
     "perplexity": "perplexity {x}/test.fr --model cslm --lm {x}/lm.fr.arpa.gz",
-    "evaluate": "evaluate {x}/dev.en average.fr tuned.fr --references {x}/dev.fr "
+    "evaluate": "evaluate {x}/dev.en tuned.fr --references {x}/dev.fr "
     "--paired bootstrap --lists dev.rescored.gz -o evaluated",
-    "evaluate json": "evaluate average.fr tuned.fr --references {x}/dev.fr --source {x}/dev.en "
+    "evaluate json": "evaluate {x}/dev.en tuned.fr --references {x}/dev.fr --source {x}/dev.en "
     "--by-length source --by-unknown search --format json -o evaluated.json",
     "experiment": "experiment experiment.toml -o experiment",
 }

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from unittest.mock import patch
 
 import torch
 
@@ -16,7 +17,7 @@ from phrasescore.settings.config import Config
 from phrasescore.training.draw import Draw
 from phrasescore.training.likelihood import LikelihoodLoop
 from phrasescore.training.loop import INTERRUPTED, TrainingProgress
-from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
+from phrasescore.training.pair_store_writer import CountedPair, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import PairStore
@@ -35,16 +36,16 @@ def measure_training(settings: Settings, device: str = "cpu") -> Report:
     pairs = islice(read_pairs([settings.table]), settings.training_lines)
     checkpoint = start_checkpoint(config, pairs)
     with tempfile.TemporaryDirectory() as name, torch_threads(settings.threads):
-        store = write_pair_store(
-            Path(name) / "pairs",
-            _counted(settings),
-            config.vocabulary,
-            max_length=config.training.max_length,
-            shortlists=(
-                Shortlist("padded", checkpoint.source_vocabulary),
-                Shortlist("padded", checkpoint.target_vocabulary),
-            ),
-        )
+        padded = iter((checkpoint.source_vocabulary, checkpoint.target_vocabulary))
+        with patch(
+            "phrasescore.training.pair_store_writer.build_vocabulary", lambda *_: next(padded)
+        ):
+            store = write_pair_store(
+                Path(name) / "pairs",
+                _counted(settings),
+                config.vocabulary,
+                max_length=config.training.max_length,
+            )
         assert isinstance(checkpoint.model, EncoderDecoder)
         contest = _Contest(store, checkpoint.model.to(device).train(), config)
         contest.run(settings.turns, Path(name) / "work")

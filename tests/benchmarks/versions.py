@@ -44,8 +44,8 @@ COMMANDS = {
     "rescore rnnsearch": "rescore --model search -o rescored.gz" + LISTS,
     "rescore lstm": "rescore --model lstm -o lstm.gz" + LISTS,
     "rescore cslm": "rescore --model cslm -o cslm.gz" + LISTS,
-    "rerank": "rerank rescored.gz --average RNNsearch0 -o average.fr --quiet",
     **{f"tune {name}": TUNE + f"{name} -o {name}.weights" for name in ("mert", "mira", "xbleu")},
+    "rerank": "rerank rescored.gz --weights mert.weights -o reranked.fr --quiet",
     "translate": "translate {x}/moses.ini some.en --tokenized -o test.out --workers 1 --quiet",
     "translate with a cslm": "translate cslm.toml short.en --tokenized --set limits.stack=50 "
     "-o cslm.out --workers 1 --threads 1 --quiet",
@@ -54,7 +54,7 @@ COMMANDS = {
     "select": "select train.en train.fr --in-domain-target {x}/lm.fr.arpa.gz --general-target "
     "letters.arpa --share 0.2 -o part.en --target-output part.fr --quiet",
     "score": "score train.en train.fr --model lstm -o scores --threads 1 --quiet",
-    "evaluate": "evaluate average.fr lists.fr --references lists.fr --paired bootstrap "
+    "evaluate": "evaluate reranked.fr lists.fr --references lists.fr --paired bootstrap "
     "-o evaluated",
     "perplexity": "perplexity train.fr --model cslm --lm {x}/lm.fr.arpa.gz",
     "report": "report part.gz --model ed -o report",

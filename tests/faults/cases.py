@@ -108,9 +108,8 @@ _RESUMED = {
     },
 }
 _BEGUN_AGAIN = {
-    "score": "score some.en some.fr --model rnnsearch --model rnn --word-scores out/words "
-    "-o out/out.gz",
-    "rerank": "rerank all.gz --average LM0 --nbest out/out.gz -o out/best",
+    "score": "score some.en some.fr --model rnnsearch --model rnn -o out/out.gz",
+    "rerank": "rerank all.gz --weights moses.ini --nbest out/out.gz -o out/best",
     "translate by a moses.ini": "translate small.ini test.en --tokenized --set limits.stack=3 "
     "--workers 2 -o out/out --nbest out/lists.gz --nbest-size 9",
     "generate": "generate rnnsearch dev.en --beam 5 -o out/out --nbest out/lists.gz "
@@ -118,7 +117,7 @@ _BEGUN_AGAIN = {
     "segment": "segment test.en --model rnn --reverse-model rnn.reverse -o out/out "
     "--segments out/segments.json --threads 1",
     "select": "select train.en train.fr --in-domain-target lm.fr.arpa.gz --general-target own.arpa "
-    "--share 0.5 -o out/out --target-output out/out.fr --differences out/scores",
+    "--share 0.5 -o out/out --target-output out/out.fr",
     "translate": "translate system.toml test.en --workers 2 -o out/out --nbest out/lists.gz "
     "--nbest-size 9 "
     "--explain out/json",

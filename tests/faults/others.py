@@ -25,7 +25,7 @@ def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
     for command in (
         f"{_ANNOTATE} -o -",
         f"{_RESCORE} -o -",
-        "rerank lists.gz --average LM0",
+        "rerank lists.gz --weights moses.ini",
     ):
         yield f"a reader that leaves {command.split()[0]}", _leave(command, folder)
         yield f"a full stdout of {command.split()[0]}", _fill_stdout(command, folder)

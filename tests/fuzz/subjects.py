@@ -71,8 +71,7 @@ _SEARCH = "source --tokenized --workers 1 --threads 1 --set limits.stack=5"
 _GENERATE = f"source --beam 2 --max-length 9 {_HERE}"
 _BOTH = (
     "select source references --in-domain general.arpa --general lm.arpa --in-domain-target "
-    "lm.arpa --general-target general.arpa --lines 2 --target-output out.target "
-    "--differences out.scores"
+    "lm.arpa --general-target general.arpa --lines 2 --target-output out.target"
 )
 _EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --confidence"
 _TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
@@ -179,7 +178,9 @@ _SCORING = {
 }
 _TUNING = {
     "rerank": Subject("rerank nbest --weights weights", "nbest weights", best_of_lists()),
-    "rerank --average": Subject("rerank nbest --average LM0 --nbest out", "nbest", sorted_lists()),
+    "rerank --nbest": Subject(
+        "rerank nbest --weights weights --nbest out", "nbest", sorted_lists()
+    ),
     **{
         f"{verb} {kind}": Subject(
             f"{verb} {kind}.nbest --weights {kind}.weights {more}",
@@ -276,7 +277,7 @@ _BUILDING = {
         _BOTH,
         "source references lm.arpa general.arpa",
         in_order("out.target", "references"),
-        "out out.target out.scores",
+        "out out.target",
     ),
     "build": Subject(
         "build source references --alignments alignments --lm lm.arpa --lm-text mixed "
@@ -342,9 +343,8 @@ _TRAINING = {
         writes="out/",
     ),
     "train text": Subject(
-        f"train lstm source references {_TRAIN} --source-vocabulary rnn/source.vocab "
-        "--target-vocabulary rnn/target.vocab",
-        "source references rnn/source.vocab rnn/target.vocab",
+        f"train lstm source references {_TRAIN}",
+        "source references",
         writes="out/",
     ),
     "train joint": Subject(f"{_JOINT} --updates 1 -o out", "alignments source", writes="out/"),

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from moses_integration.list_features import (
-    EvenAverage,
     WeightedSum,
     feature_matrix,
     totals,
@@ -86,30 +85,26 @@ def test_equal_values_give_equal_sums_wherever_they_stand(read: Read) -> None:
     assert len(set(scores.tolist())) == 1
 
 
-def test_the_even_average_is_the_mean_of_total_and_scores(read: Read) -> None:
-    assert EvenAverage(["LSTM0"])(read(LIST)).tolist() == [-6.25, -5.0]
-    assert EvenAverage(["LSTM0", "LM0"])(read(LIST)).tolist() == pytest.approx([-14.5 / 3, -13 / 3])
-
-
-def test_a_feature_without_weights_is_refused_by_name_unless_ignored(read: Read) -> None:
+def test_a_feature_without_weights_is_refused_by_name_unless_lenient(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (0.5,)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
-        f"{nbest.path}:1: these features have no weight: TM0, LSTM0 (--ignore-unweighted uses 0)"
+        f"{nbest.path}:1: these features have no weight: TM0, LSTM0 "
+        "(a line 'TM0= 0' in the weights ignores it)"
     )
-    score = WeightedSum(weights, ignore_unweighted=True)
+    score = WeightedSum(weights, lenient=True)
     assert score(nbest).tolist() == [-1.0, -1.5]
     assert score.unweighted == {"TM0", "LSTM0"}
 
 
-def test_weights_without_a_feature_are_refused_by_name_unless_ignored(read: Read) -> None:
+def test_weights_without_a_feature_are_refused_by_name_unless_lenient(read: Read) -> None:
     nbest = read(SPARSE)
     weights: Weights = {"LM0": (1.0,), "WT_b": (1.0,), "Gone0": (1.0, 2.0)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
         f"{nbest.path}:1: this hypothesis lacks features that have weights: Gone0; "
-        "add them as to the lists of the development text (--ignore-missing uses 0)"
+        "add them as to the lists of the development text, or remove their weights"
     )
-    score = WeightedSum(weights, ignore_missing=True)
+    score = WeightedSum(weights, lenient=True)
     assert score(nbest).tolist() == [-2.0, 1.0]
     assert score.used == {"LM0", "WT_b"}
 
@@ -118,16 +113,15 @@ def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
     nbest = read("0 ||| b ||| LM0= -1 WT= 2 ||| -3\n0 ||| a ||| LM0= -2 ||| -2\n")
     assert refusal(lambda: WeightedSum({"LM0": (1.0,), "WT": (1.0,)})(nbest)) == (
         f"{nbest.path}:2: this hypothesis lacks features that have weights: WT; "
-        "add them as to the lists of the development text (--ignore-missing uses 0)"
+        "add them as to the lists of the development text, or remove their weights"
     )
-    problem = f"{nbest.path}:2: expected one value for the feature WT, found none; there are"
-    assert refusal(lambda: EvenAverage(["WT"])(nbest)) == f"{problem} LM0, WT"
 
 
 def test_the_line_that_has_a_feature_without_weights_is_named(read: Read) -> None:
     nbest = read(SPARSE.replace("WT_b", "WT"))
     assert refusal(lambda: WeightedSum({"LM0": (1.0,)})(nbest)) == (
-        f"{nbest.path}:2: these features have no weight: WT (--ignore-unweighted uses 0)"
+        f"{nbest.path}:2: these features have no weight: WT "
+        "(a line 'WT= 0' in the weights ignores it)"
     )
 
 
@@ -144,7 +138,6 @@ def test_in_a_list_of_joshua_every_feature_needs_a_weight_and_may_be_0(read: Rea
     nbest = read("0 ||| a ||| lm_0=-2 Glue=1 ||| 1\n0 ||| b ||| lm_0=-1 ||| 1\n")
     assert WeightedSum({"lm_0": (0.5,), "Glue": (2.0,)})(nbest).tolist() == [1.0, -0.5]
     assert "have no weight: lm_0 (" in refusal(lambda: WeightedSum({"Glue": (2.0,)})(nbest))
-    assert EvenAverage(["Glue"])(nbest).tolist() == [1.0, 0.5]
 
 
 def test_a_hypothesis_of_joshua_without_features_may_come_first(read: Read) -> None:
@@ -157,31 +150,13 @@ def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (1.0,), "TM0": (1.0,), "LSTM0": (1.0,)}
     expected = f"{nbest.path}:1: TM0 has 2 values but 1 weights"
-    assert refusal(lambda: WeightedSum(weights, True, True)(nbest)) == expected
+    assert refusal(lambda: WeightedSum(weights, lenient=True)(nbest)) == expected
 
 
 def test_another_number_of_values_than_before_is_refused(read: Read) -> None:
     nbest = read("0 ||| a ||| A= 1 2 ||| 1\n0 ||| b ||| A= 1 ||| 2\n")
     expected = f"{nbest.path}:2: expected 2 values for A as before, found 1"
     assert refusal(lambda: feature_matrix(nbest)) == expected
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("TM0", "expected one value for the feature TM0, found 2"),
-        (
-            "EncoderDecoder0",
-            (
-                "expected one value for the feature EncoderDecoder0, found none; "
-                "there are LM0, TM0, LSTM0"
-            ),
-        ),
-    ],
-)
-def test_an_average_needs_a_feature_of_one_value(read: Read, name: str, problem: str) -> None:
-    nbest = read(LIST)
-    assert refusal(lambda: EvenAverage([name])(nbest)) == f"{nbest.path}:1: {problem}"
 
 
 @pytest.mark.parametrize("bad", ["1.2.3", "-", "1e999"])
@@ -231,4 +206,3 @@ def test_marians_word_scores_are_no_feature(read: Read, caplog: pytest.LogCaptur
         f"{nbest.path}: ignoring the feature WordScores, which has a value per word"
     ]
     assert WeightedSum({"F0": (2.0,)})(nbest).tolist() == [-2.4, -1.8]
-    assert EvenAverage(["F0"])(nbest).tolist() == [-0.8, -0.675]

@@ -7,7 +7,7 @@ import pytest
 
 from phrasescore import vocabulary as vocabulary_module
 from phrasescore.errors import DataError
-from phrasescore.vocabulary import HEADER, Vocabulary, count_words
+from phrasescore.vocabulary import HEADER, Vocabulary
 
 
 def test_words_are_numbered_from_two_by_falling_count() -> None:
@@ -106,23 +106,3 @@ def test_words_that_cannot_be_numbered_or_saved_are_a_programming_error(words: l
 def test_an_id_outside_the_vocabulary_has_no_word(number: int) -> None:
     with pytest.raises(IndexError, match=f"from 0 to 2, got {number}"):
         Vocabulary(["a"]).word(number)
-
-
-def test_a_corpus_is_counted_by_spaces_and_line_feeds_only(tmp_path: Path) -> None:
-    path = tmp_path / "corpus.fr"
-    path.write_bytes("la  maison\nla\u00a0rue \u2028\n\nla".encode())
-    assert count_words(str(path)) == {"la": 2, "maison": 1, "la\u00a0rue": 1, "\u2028": 1}
-
-
-def test_carriage_returns_divide_words(tmp_path: Path) -> None:
-    # As in a phrase table: the words of both have to be the same.
-    path = tmp_path / "corpus.fr"
-    path.write_bytes(b"la maison\r\nla\r\r\n\r\nla\rrue\r")
-    assert count_words(str(path)) == {"la": 3, "maison": 1, "rue": 1}
-
-
-def test_a_corpus_without_a_word_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "empty.fr"
-    path.write_bytes(b"\n \n")
-    with pytest.raises(DataError, match="found no word"):
-        count_words(str(path))

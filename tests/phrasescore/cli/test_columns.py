@@ -131,7 +131,6 @@ def test_unknown_words_are_those_of_all_models_or_of_one() -> None:
         (["--column", "lm = 'lm', timeout = 1"], "unknown key 'timeout'; expected one of: name"),
         (["--lm", "lm", "--normalize"], "--normalize is gone: --column 'model ="),
         (["--lm", "lm", "--cache", "cache"], "--cache requires a network"),
-        (["--lm", "lm", "--word-scores", "words"], "--word-scores requires a network"),
         (["--lm", "lm", "--ensemble"], "--ensemble requires at least two models"),
         (["--lexicon", "-", "--reverse-lexicon", "-"], "two files cannot share stdin"),
     ],

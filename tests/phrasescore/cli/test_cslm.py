@@ -80,7 +80,6 @@ def test_one_text_becomes_a_model_that_show_tells_of(text: Path, tmp_path: Path)
     [
         (["train.fr", "other"], "cslm is trained on one text, got 2 files"),
         (["train.fr", "--reverse"], "reads no source"),
-        (["train.fr", "--source-corpus", "train.fr"], "reads no source"),
         (["train.fr", "--right-to-left"], "--right-to-left: cslm predicts from left to right"),
     ],
 )

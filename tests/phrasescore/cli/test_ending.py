@@ -29,7 +29,9 @@ def test_a_signal_ends_a_run_with_one_line(
     # A named pipe lets the test know that the command is in the middle of reading.
     pipe = tmp_path / "lists"
     os.mkfifo(pipe)
-    with Forked(run_command, "-q", "rerank", str(pipe), "--average", "LM0") as process:
+    (tmp_path / "weights").write_text("LM0= 1\n")
+    command = ("-q", "rerank", str(pipe), "--weights", str(tmp_path / "weights"))
+    with Forked(run_command, *command) as process:
         with open(pipe, "wb") as lists:  # returns when the command has opened it, too
             lists.write(b"0 ||| the ||| LM0= -1 ||| -1\n")
             lists.flush()

@@ -46,33 +46,6 @@ def test_the_best_of_each_list_is_a_line_of_text(folder: Folder) -> None:
     assert result.stdout == "le maison\nétait\n"
 
 
-def test_the_even_average_may_choose_otherwise(folder: Folder) -> None:
-    # (-3.5 - 9) / 2 = -6.25, (-4 - 6) / 2 = -5
-    assert folder.run("--average", "LSTM0").stdout == "le maison\nétait\n"
-    # (-3.5 - 2) / 2 = -2.75, (-4 - 3) / 2 = -3.5
-    assert folder.run("--average", "LM0").stdout == "la maison\nétait\n"
-    # (-3.5 - 2 - 9) / 3 = -4.83, (-4 - 3 - 6) / 3 = -4.33
-    assert folder.run("--average", "LM0", "--average", "LSTM0").stdout.startswith("le ")
-
-
-def test_an_average_in_which_one_score_decides_is_warned_of(folder: Folder) -> None:
-    def said(total: str, value: str) -> str:
-        folder.nbest.write_text(
-            f"0 ||| a ||| LSTM0= {value} ||| {total}\n0 ||| b ||| LSTM0= -6 ||| -4\n"
-            "1 ||| c ||| LSTM0= -1 ||| -1\n"
-        )
-        return folder.run("--average", "LSTM0").stderr
-
-    # A list of two has half of their distance as its deviation, and here that is divided by the
-    # square root of 2, of a second list without any: 0.18 and 1.1, then 0.014 and 1.1.
-    assert said("-3.5", "-9") == ""
-    assert said("-3.96", "-9") == (
-        "phrasescore: warning: LSTM0 dominates the average: its deviation within a list "
-        "is 1.1, and 0.014 for the decoder's total; `phrasescore tune` finds a weight for each\n"
-    )
-    assert "warning: the decoder's total dominates the average" in said("-3.5", "-6.01")
-
-
 def test_lists_in_their_new_order_change_nothing_but_the_total(folder: Folder) -> None:
     output = folder.path / "out.gz"
     result = folder.weighted("--nbest", str(output))
@@ -106,30 +79,17 @@ def test_the_same_text_in_another_place_is_no_other_best_hypothesis(folder: Fold
 
 def test_a_missing_list_is_an_error_unless_a_line_may_be_empty(folder: Folder) -> None:
     folder.nbest.write_text("1 ||| a ||| A= 1 ||| 1\n4 ||| b ||| A= 1 ||| 1\n")
-    result = folder.run("--average", "A")
+    folder.weights.write_text("A= 1\n")
+    result = folder.weighted()
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr == (
         f"Error: {folder.nbest}:1: expected id 0, found 1: a sentence has no hypotheses "
         "(--allow-missing writes an empty line)\n"
     )
-    assert folder.run("--average", "A", "--allow-missing").stdout == "\na\n\n\nb\n"
+    assert folder.weighted("--allow-missing").stdout == "\na\n\n\nb\n"
     lists = folder.path / "lists"
-    assert folder.run("--average", "A", "--allow-missing", "--nbest", str(lists)).exit_code == 0
+    assert folder.weighted("--allow-missing", "--nbest", str(lists)).exit_code == 0
     assert lists.read_text() == "1 ||| a ||| A= 1 ||| 1\n4 ||| b ||| A= 1 ||| 1\n"
-
-
-def test_lists_missing_at_the_end_are_seen_where_the_number_is_known(folder: Folder) -> None:
-    assert folder.weighted("--num-sentences", "2").exit_code == 0
-    result = folder.weighted("--num-sentences", "4")
-    assert result.exit_code == 1
-    assert result.stderr == (
-        f"Error: {folder.nbest}: expected lists of 4 sentences, found 2 "
-        "(--allow-missing writes an empty line)\n"
-    )
-    result = folder.weighted("--num-sentences", "4", "--allow-missing")
-    assert result.stdout == "le maison\nétait\n\n\n"
-    result = folder.weighted("--num-sentences", "1")
-    assert result.stderr == f"Error: {folder.nbest}:4: expected lists of 1 sentences, found id 1\n"
 
 
 def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> None:
@@ -137,27 +97,19 @@ def test_features_and_weights_that_do_not_match_are_named(folder: Folder) -> Non
     result = folder.weighted()
     assert (result.exit_code, result.stdout) == (1, "")
     assert "these features have no weight: LSTM0" in result.stderr
-    result = folder.weighted("--ignore-unweighted")
+    folder.weights.write_text("LM0= 1\nLSTM0= 0\nGone0= 1\n")
+    result = folder.weighted()
     assert result.exit_code == 1
     assert "lacks features that have weights: Gone0" in result.stderr
-    result = folder.weighted("--ignore-unweighted", "--ignore-missing")
+    folder.weights.write_text("LM0= 1\nLSTM0= 0\nGone_a= 1\n")  # a sparse feature
+    result = folder.weighted()
     assert (result.exit_code, result.stdout) == (0, "la maison\nétait\n")
-    warning = "phrasescore: warning: no hypothesis has these features, which have weights: Gone0\n"
+    warning = "phrasescore: warning: no hypothesis has these features, which have weights: Gone_a\n"
     assert result.stderr == warning
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ([], "expected either --weights or --average"),
-        (["--weights", "w", "--average", "a"], "expected either --weights or --average"),
-        (["--average", "a", "--ignore-missing"], "require --weights"),
-    ],
-)
-def test_options_that_do_not_go_together_are_a_usage_error(
-    folder: Folder, options: list[str], message: str
-) -> None:
-    check_refusal(folder.run(*options), message, 2)
+def test_weights_are_required(folder: Folder) -> None:
+    check_refusal(folder.run(), "Missing option '--weights'", 2)
 
 
 def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(

@@ -120,24 +120,6 @@ def test_an_ensemble_of_different_shortlists_is_warned_of_once(
     assert warning not in pair.stderr
 
 
-def test_word_scores_name_each_predicted_word_in_the_order_of_the_lines(
-    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
-) -> None:
-    words = tmp_path / "words.gz"
-    # Another column before the networks has no words.
-    options = ["--feature", "target_length", "--model", model.path, "--model", reverse.path]
-    options += ["--word-scores", words]
-    assert rescore(lists, *options, "-o", tmp_path / "out").exit_code == 0
-    lines = gzip.decompress(words.read_bytes()).decode().split("\n")[:-1]
-    for line, (number, hypothesis) in zip(lines, lists.hypotheses, strict=True):
-        identity, forward, backward = line.split(" ||| ")
-        assert identity == str(number)
-        predicted = [item.rpartition("=")[0] for item in forward.split(" ")]
-        assert predicted == [*hypothesis, "</s>"]
-        predicted = [item.rpartition("=")[0] for item in backward.split(" ")]
-        assert predicted == [*lists.sources[number], "</s>"]
-
-
 def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
     tmp_path: Path, model: RandomModel
 ) -> None:
@@ -203,15 +185,6 @@ def test_what_is_in_the_cache_is_not_scored_again(
         assert len(cache) == 2 * distinct
 
 
-def test_word_scores_do_not_use_the_cache_and_say_so(
-    tmp_path: Path, lists: Lists, model: RandomModel
-) -> None:
-    options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
-    result = succeeded(rescore(lists, *options, "--word-scores", tmp_path / "words"))
-    assert "warning: word scores are always computed: the cache is not used" in result.stderr
-    assert not (tmp_path / "cache").exists()
-
-
 # Names
 
 
@@ -270,34 +243,15 @@ def test_features_that_are_there_are_refused_unless_they_are_to_be_replaced(
 # What is wrong
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--model", "MODEL", "--word-scores", "-"], "two files cannot share stdin or stdout"),
-        (["--model", "MODEL", "--cache", "-"], "--cache requires a file"),
-    ],
-)
-def test_a_wrong_command_line_is_refused(
-    lists: Lists, model: RandomModel, arguments: list[str], message: str
-) -> None:
-    check_refusal(
-        rescore(lists, *[str(model.path) if word == "MODEL" else word for word in arguments]),
-        message,
-        2,
-    )
+def test_a_cache_is_no_stream(lists: Lists, model: RandomModel) -> None:
+    result = rescore(lists, "--model", model.path, "--cache", "-")
+    check_refusal(result, "--cache requires a file", 2)
 
 
-@pytest.mark.parametrize("option", ["--word-scores", "--cache"])
-def test_no_input_is_overwritten(
-    tmp_path: Path, lists: Lists, model: RandomModel, option: str
-) -> None:
+def test_no_input_is_overwritten(lists: Lists, model: RandomModel) -> None:
     for path in (lists.path, lists.source):
         before = Path(path).read_bytes()
-        result = rescore(lists, "--model", model.path, option, path)
+        result = rescore(lists, "--model", model.path, "--cache", path)
         assert result.exit_code == 1
         assert result.stderr == f"Error: {path}: would overwrite another file; name another one\n"
         assert Path(path).read_bytes() == before
-    result = rescore(
-        lists, "--model", model.path, "-o", tmp_path / "x", "--word-scores", tmp_path / "x"
-    )
-    assert result.exit_code == 1

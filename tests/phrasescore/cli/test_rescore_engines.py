@@ -176,7 +176,6 @@ def test_what_cannot_be_is_refused_in_one_line(
     tmp_path: Path, lists: Lists, options: list[str]
 ) -> None:
     for arguments, message in [
-        (["--resume", "--word-scores", "words"], "--resume cannot be combined with --word"),
         (["--engine", "ray", "--threads", "2"], "--threads requires --engine here; use"),
         (["--engine", "processes", "--device", "cuda"], "--device cuda: forked processes cannot"),
     ]:

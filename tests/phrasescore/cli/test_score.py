@@ -117,7 +117,7 @@ def test_a_bad_text_is_one_line_with_its_place_and_leaves_no_file(
 ) -> None:
     Path("target").write_bytes(target)
     there = sorted(tmp_path.iterdir())
-    options = ["--model", "model", "-o", "out", "--word-scores", "words"]
+    options = ["--model", "model", "-o", "out"]
     check_refusal(run("score", "source", "target", *options), f"Error: {message}")
     assert sorted(tmp_path.iterdir()) == there
 

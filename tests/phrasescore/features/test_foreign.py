@@ -41,7 +41,7 @@ def score(
         blocks = scorer.score_lines(
             PairLines(n, PhraseBlock.of([pair])) for n, pair in enumerate(pairs)
         )
-        values = [value for _, scores in blocks for value in scores.values[0].tolist()]
+        values = [value for _, scores in blocks for value in scores[0].tolist()]
         return values, str(scorer.tallies[0])
 
 

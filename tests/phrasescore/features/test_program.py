@@ -227,7 +227,7 @@ def test_every_engine_gives_the_same_values_and_leaves_no_program(
     monkeypatch.setattr("phrasescore.features.program._END_SECONDS", 0.1)
     loader = ScoringRequest((Command(command(tmp_path, code)),), callers=3)
     with Scoring(loader, Compute(engine=engine, workers=2)) as scorer:  # type: ignore[arg-type]
-        found = [scores.values[0, 0] for _, scores in scorer.score_lines(lines(PAIRS))]
+        found = [values[0, 0] for _, values in scorer.score_lines(lines(PAIRS))]
     assert found == EXPECTED
     started = pids.read_text().split()
     assert len(started) == 1 if engine == "here" else len(started) <= 2
@@ -263,7 +263,7 @@ def test_the_cache_holds_the_answers_and_spares_the_program(tmp_path: Path) -> N
         for said in ("5 scores by a program", "5 scores by a program, 5 of them from the cache"):
             with Scoring(loader, Compute(workers=1)) as scorer:
                 scorer._cache = cache
-                found = [scores.values[0, 0] for _, scores in scorer.score_lines(lines(PAIRS))]
+                found = [values[0, 0] for _, values in scorer.score_lines(lines(PAIRS))]
             assert (found, str(scorer.tallies[0])) == (EXPECTED, said)
         assert len(cache) == len(set(PAIRS))
     assert os.path.exists(tmp_path / "cache")

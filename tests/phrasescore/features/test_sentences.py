@@ -83,7 +83,6 @@ def test_a_score_is_the_sum_over_the_words_and_the_end() -> None:
         eighths(4, 4, 4),
     ]
     assert found.columns[0] == pytest.approx(wanted, abs=1e-6)
-    assert found.words is None
 
 
 def test_lists_keep_their_order_and_their_number_of_hypotheses(
@@ -189,48 +188,14 @@ def test_an_ensemble_averages_the_scores_of_both_orders() -> None:
 
 def test_a_right_to_left_ensemble_averages_the_probability_of_each_word() -> None:
     models = [checkpoint(right_to_left=True), checkpoint(OTHER, right_to_left=True)]
-    scores = SentenceScores(models, CPU, ensemble=True, words=True)
-    (found,) = scores.values([hypothesis_list("x", "ba")])
-    # p(a) = 5/16, p(b | a) = 5/16, p(</s> | b) = 6/16: in the order of the text, b comes first.
-    assert found.words is not None
-    wanted = np.log([5 / 16, 5 / 16, 6 / 16])
-    assert found.words[2][0] == pytest.approx(wanted, abs=1e-6)
-    assert found.columns[2] == pytest.approx([wanted.sum()], abs=1e-6)
-
-
-def test_an_ensemble_of_both_orders_has_no_scores_of_words() -> None:
-    models = [checkpoint(), checkpoint(right_to_left=True)]
-    with pytest.raises(
-        ModelError, match="no log-probabilities of single words if some of its models"
-    ):
-        SentenceScores(models, CPU, ensemble=True, words=True)
+    (found,) = SentenceScores(models, CPU, ensemble=True).values([hypothesis_list("x", "ba")])
+    # p(a) = 5/16, p(b | a) = 5/16, p(</s> | b) = 6/16.
+    assert found.columns[2] == pytest.approx([math.log(5 / 16 * 5 / 16 * 6 / 16)], abs=1e-6)
 
 
 def test_an_ensemble_is_of_one_direction() -> None:
     with pytest.raises(ModelError, match="the same direction"):
         SentenceScores([checkpoint(), checkpoint(reverse=True)], CPU, ensemble=True)
-
-
-def test_single_words_add_up_to_the_score() -> None:
-    models = [checkpoint(), checkpoint(OTHER)]
-    scores = SentenceScores(models, CPU, ensemble=True, words=True)
-    (found,) = scores.values([hypothesis_list("x", "ab", "", "abba")])
-    assert found.words is not None
-    first = [[eighths(4), eighths(4), eighths(4)], [eighths(1)]]
-    assert found.words[0][0] == pytest.approx(first[0], abs=1e-6)
-    assert found.words[0][1] == pytest.approx(first[1], abs=1e-6)
-    for column, words in zip(found.columns, found.words, strict=True):
-        assert [len(part) for part in words] == [3, 1, 5]
-        assert column == pytest.approx([part.sum() for part in words], abs=1e-12)
-
-
-def test_words_predicted_from_the_right_stand_in_the_order_of_the_text() -> None:
-    scores = SentenceScores([checkpoint(right_to_left=True)], CPU, words=True)
-    (found,) = scores.values([hypothesis_list("x", "aab", "")])
-    assert found.words is not None
-    # p(a | a), p(a | b), p(b), and p(</s> | a).
-    assert found.words[0][0] == pytest.approx(np.log(np.array([1, 1, 2, 2]) / 8), abs=1e-6)
-    assert found.words[0][1] == pytest.approx([eighths(1)], abs=1e-6)
 
 
 letters = st.text("ab?", max_size=5)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
 from phrasescore.features.neural import NeuralScore, PieceNumbers
 from phrasescore.features.search_network import SearchCslm
@@ -79,7 +80,7 @@ def test_a_hypothesis_is_scored_as_its_pieces(
     lists = LISTS[::2] if kind == "grconv" else LISTS  # which reads at least a word
     if kind == "grconv" and reverse:
         lists = [each._replace(hypotheses=[h for h in each.hypotheses if h]) for each in lists]
-    scores = SentenceScores([network.checkpoint], CPU, words=True)
+    scores = SentenceScores([network.checkpoint], CPU)
     for item, found in zip(lists, scores.values(lists), strict=True):
         wanted = [
             references(
@@ -90,13 +91,6 @@ def test_a_hypothesis_is_scored_as_its_pieces(
             for hypothesis in item.hypotheses
         ]
         assert found.columns[0].tolist() == pytest.approx(wanted, abs=1e-5)
-        # A value per word of Moses and </s>, which sum to the score.
-        assert found.words is not None
-        for hypothesis, total, words in zip(
-            item.hypotheses, found.columns[0], found.words[0], strict=True
-        ):
-            assert len(words) == len(item.source if reverse else hypothesis) + 1
-            assert math.fsum(words) == pytest.approx(total, abs=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["rnnsearch", "lstm"])
@@ -109,22 +103,14 @@ def test_a_score_depends_on_its_pair_alone_to_the_last_bit(kind: str) -> None:
             assert alone.columns[0].tolist() == found.columns[0].tolist()[place : place + 1]
 
 
-def test_a_word_has_what_its_pieces_add(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("phrasescore.features.networks.SentenceScore.group_size", {"cpu": 1})
-    network = RandomNetwork("lstm", READ, PREDICTED)
-    scores = SentenceScores([network.checkpoint], CPU, words=True)
-    source, hypothesis = LISTS[0].source, LISTS[0].hypotheses[4]
-    (found,) = scores.values([HypothesisList(source, [hypothesis])])
-    read = reference_subwords.ids(READ, source)
-    sizes = [len(reference_subwords.ids(PREDICTED, [word])) for word in hypothesis]
-    pieces = reference_lstm.word_log_probs(
-        network.parameters, read, reference_subwords.ids(PREDICTED, hypothesis)
-    )
-    assert max(sizes) > 2
-    cuts = np.cumsum(sizes)
-    wanted = [part.sum() for part in np.split(np.array(pieces), cuts)]
-    assert found.words is not None
-    assert found.words[0][0].tolist() == pytest.approx(wanted, abs=1e-5)
+def word_sums(
+    network: RandomNetwork, source: Sequence[str], target: Sequence[str]
+) -> NDArray[np.float64]:
+    """Return log p of each word, the sum over its pieces, and of ``</s>``."""
+    read, ids = (reference_subwords.ids(*side) for side in ((READ, source), (PREDICTED, target)))
+    pieces = reference_lstm.word_log_probs(network.parameters, read, ids)
+    sizes = [len(reference_subwords.ids(PREDICTED, [word])) for word in target]
+    return np.array([part.sum() for part in np.split(np.array(pieces), np.cumsum(sizes))])
 
 
 def test_work_counts_words_and_steps_are_pieces() -> None:
@@ -148,14 +134,17 @@ def test_work_counts_words_and_steps_are_pieces() -> None:
 def test_an_ensemble_of_subwords_and_words_averages_the_probabilities_of_words() -> None:
     pieces = RandomNetwork("lstm", READ, PREDICTED, seed=1)
     whole = RandomNetwork("lstm", ["les"], ["la", "maison", "rue"], seed=2)
+    sides = whole.checkpoint.source_vocabulary, whole.checkpoint.target_vocabulary
     models = [pieces.checkpoint, whole.checkpoint]
     item = LISTS[0]
-    (found,) = SentenceScores(models, CPU, ensemble=True, words=True).values([item])
-    assert found.words is not None
-    for first, second, mean in zip(*found.words, strict=True):
-        assert mean == pytest.approx(np.log((np.exp(first) + np.exp(second)) / 2), abs=1e-9)
-    totals = [words.sum() for words in found.words[2]]
-    assert found.columns[2].tolist() == pytest.approx(totals, abs=1e-9)
+    (found,) = SentenceScores(models, CPU, ensemble=True).values([item])
+    wanted = []
+    for hypothesis in item.hypotheses:
+        first = word_sums(pieces, item.source, hypothesis)
+        read, ids = sides[0].ids(item.source), sides[1].ids(hypothesis)
+        second = reference_lstm.word_log_probs(whole.parameters, read, ids)
+        wanted.append(np.log((np.exp(first) + np.exp(second)) / 2).sum())
+    assert found.columns[2].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 @pytest.mark.parametrize("reverse", [False, True])
@@ -190,18 +179,13 @@ def test_pieces_of_words_that_are_bytes_of_a_text() -> None:
 
 def test_a_language_model_scores_words_as_their_pieces() -> None:
     model = RandomCslm(PREDICTED, order=4)
-    scores = SentenceScores([model.checkpoint], CPU, words=True)
+    scores = SentenceScores([model.checkpoint], CPU)
     for item, found in zip(LISTS, scores.values(LISTS), strict=True):
-        assert found.words is not None
-        for hypothesis, total, words in zip(
-            item.hypotheses, found.columns[0], found.words[0], strict=True
-        ):
-            ids = reference_subwords.ids(PREDICTED, hypothesis)
-            wanted = word_log_probs(model.parameters, 4, ids)
-            assert total == pytest.approx(sum(wanted), abs=1e-5)
-            sizes = [len(reference_subwords.ids(PREDICTED, [word])) for word in hypothesis]
-            parts = np.split(np.array(wanted), np.cumsum(sizes)) if sizes else [np.array(wanted)]
-            assert words.tolist() == pytest.approx([part.sum() for part in parts], abs=1e-5)
+        wanted = [
+            sum(word_log_probs(model.parameters, 4, reference_subwords.ids(PREDICTED, hypothesis)))
+            for hypothesis in item.hypotheses
+        ]
+        assert found.columns[0].tolist() == pytest.approx(wanted, abs=1e-5)
 
 
 def test_perplexity_is_per_word() -> None:

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.tree_scorer import PieceTree, TreeLogProbs
+from tests.sentence_scores import words_of
 
 # Of six words, the pieces of some of which begin alike.
 PIECES = [[3], [3, 4], [3, 4, 5], [6, 3], [6], [7, 7, 7]]
@@ -64,7 +65,7 @@ def test_a_word_has_the_sum_of_its_pieces_after_those_before_it(
             )
             before += PIECES[word]
         wanted.append(value(root, [*before, 0]))
-        assert scored.words()[place].tolist() == wanted
+        assert words_of(scored)[place].tolist() == wanted
         assert scored.totals()[place] == pytest.approx(sum(wanted), abs=1e-12)
 
 

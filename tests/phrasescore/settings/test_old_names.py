@@ -1,4 +1,4 @@
-"""The names of 0.2 and 0.3: what they wrote is read, what a user wrote is refused."""
+"""The names of 0.3: what it wrote is read, what a user wrote is refused."""
 
 import re
 from pathlib import Path

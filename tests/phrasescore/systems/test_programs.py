@@ -104,7 +104,7 @@ def test_a_program_that_is_not_there_is_named(folder: Path) -> None:
     check_refusal(translate(), "bin/moses: system.toml names it: cannot open: No such file")
     command = 'moses_ini = "moses.ini"\ndecoder = { command = "bin/moses -v 0" }\n'
     (folder / "system.toml").write_text(command)
-    check_refusal(translate(), "cannot run the decoder 'bin/moses': No such file")
+    check_refusal(translate(), "[decoder] command: there is no program 'bin/moses'")
 
 
 @pytest.mark.moses

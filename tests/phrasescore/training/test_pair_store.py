@@ -22,7 +22,6 @@ from phrasescore.settings.config import Config, TrainingConfig, VocabularyConfig
 from phrasescore.training.draw import Draw, Permutation
 from phrasescore.training.pair_store_writer import (
     CountedPair,
-    Shortlist,
     fingerprint_input,
     write_pair_store,
 )
@@ -124,22 +123,6 @@ def test_the_shortlist_weighs_words_by_the_counts_of_their_pairs(tmp_path: Path)
     # x 8.5, z 1.0, y 0.5
     assert store.target_vocabulary == Vocabulary(["x", "z"])
     assert store.record.target_coverage == pytest.approx(9.5 / 10.0)
-
-
-def test_shortlists_may_come_from_a_corpus_or_be_ready(tmp_path: Path) -> None:
-    shortlists = (
-        Shortlist("corpus c.fr", counts={"la": 3, "b": 1}),
-        Shortlist("vocabulary v", vocabulary=Vocabulary(["house"])),
-    )
-    rows = [("la maison", "the house", 2.0)]
-    sizes = VocabularyConfig(source_size=1, target_size=1)
-    store = write_pair_store(
-        tmp_path / "pairs", counted(rows), sizes, max_length=9, shortlists=shortlists
-    )
-    assert texts(store) == [("la <unk>", "<unk> house")]
-    record = store.record
-    assert (record.source_coverage, record.target_coverage) == (0.75, 0.5)
-    assert record.source_shortlist_from == "corpus c.fr"
 
 
 def test_reverse_reads_the_target_side(tmp_path: Path) -> None:

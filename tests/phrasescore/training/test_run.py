@@ -1,7 +1,6 @@
 """Promises of a training run as a whole: phrasescore.training.run."""
 
 import dataclasses
-import functools
 import itertools
 import json
 import math
@@ -22,9 +21,8 @@ from phrasescore.models.checkpoint import load_checkpoint, save_tensors
 from phrasescore.models.encoder_decoder import EncoderDecoder
 from phrasescore.training import run_folder
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.pair_store_writer import CountedPair, Shortlist
+from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model
-from phrasescore.vocabulary import Vocabulary
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, read_table, weights
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -271,28 +269,6 @@ def test_the_first_best_weights_come_with_a_state(tmp_path: Path) -> None:
         train_model(run, report=kill_after(10))
     assert [path.name for path in run.work.glob("state-*")] == ["state-000000006.safetensors"]
     assert (run.work / "best-000000006.safetensors").exists()
-
-
-def test_a_run_is_not_resumed_with_another_shortlist(tmp_path: Path) -> None:
-    config = TINY.override(["training.checkpoint_updates=2"])
-    ready = Shortlist("vocabulary v", vocabulary=Vocabulary(["t1", "t2"]))
-    corpus = Shortlist("corpus c", counts={"s1": 5.0, "s2": 3.0})
-    begun = dataclasses.replace(make_run(tmp_path, config), shortlists=lambda: (corpus, ready))
-    with pytest.raises(KilledError):
-        train_model(begun, report=kill_after(3))
-    others = {
-        "corpus d": (Shortlist("corpus d", counts={"s1": 3.0, "s2": 5.0}), ready),
-        "vocabulary w": (corpus, Shortlist("vocabulary w", vocabulary=Vocabulary(["t2", "t1"]))),
-    }
-    for name in others:
-        other = dataclasses.replace(begun, shortlists=functools.partial(others.__getitem__, name))
-        with pytest.raises(PhrasescoreError, match=f"{name}: its words differ from the shortlist"):
-            train_model(other, resume=True)
-    # The same words from elsewhere are the same; what is not named is as it was.
-    moved = dataclasses.replace(corpus, origin="corpus moved")
-    same = dataclasses.replace(begun, shortlists=lambda: (moved, Shortlist()))
-    train_model(same, resume=True)
-    assert load_checkpoint(begun.model).target_vocabulary == Vocabulary(["t1", "t2"])
 
 
 def test_a_damaged_state_is_named(tmp_path: Path) -> None:

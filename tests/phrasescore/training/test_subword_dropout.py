@@ -3,8 +3,9 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from phrasescore.models.batches import BatchSide
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import TrainingConfig, VocabularyConfig
 from phrasescore.training.draw import Draw, stream_key
-from phrasescore.training.pair_store_writer import CountedPair, Shortlist, write_pair_store
+from phrasescore.training.pair_store_writer import CountedPair, build_vocabulary, write_pair_store
 from phrasescore.training.stores import PairStore
 from phrasescore.training.subword_dropout import RandomPieces, SplitStore, character_ids
 from phrasescore.vocabulary import Vocabulary
@@ -50,14 +51,19 @@ def write(
     keep_words: bool = True,
     backwards: bool = False,
 ) -> None:
-    write_pair_store(
-        *(folder, pairs(), SIZES),
-        max_length=99,
-        distinct=False,
-        shortlists=(Shortlist("v", vocabulary=source), Shortlist("v", vocabulary=KNOWN)),
-        keep_words=keep_words,
-        right_to_left=backwards,
-    )
+    ready = iter((source, KNOWN))
+
+    def build(counts: Mapping[str, float], size: int, subwords: int) -> Vocabulary:
+        return next(ready) or build_vocabulary(counts, size, subwords)
+
+    with patch("phrasescore.training.pair_store_writer.build_vocabulary", build):
+        write_pair_store(
+            *(folder, pairs(), SIZES),
+            max_length=99,
+            distinct=False,
+            keep_words=keep_words,
+            right_to_left=backwards,
+        )
 
 
 def settings(dropout: float = 0.3, seed: int = 3) -> TrainingConfig:

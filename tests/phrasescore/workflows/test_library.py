@@ -27,7 +27,6 @@ CALLS: dict[str, tuple[Any, ...]] = {
     "generate": ("text", "model", "out"),
     "load_model": ("model",),
     "perplexity": (["text"],),
-    "rerank": ("lists", "out"),
     "rescore": ("lists", "text", ["model"], "out"),
     "score": ("source", "target", ["model"], "out"),
     "segment": ("text", "model", "out"),
@@ -50,7 +49,6 @@ REFUSED: dict[str, dict[str, object]] = {
     "generate": {"ensemble": "m", "beam": 0, "max_length": 0, "nbest": ("n", 0), "sample": 0}
     | {"seed": -1},
     "perplexity": {"texts": "text"},
-    "rerank": {"average": "LM0", "num_sentences": 0},
     "rescore": {"columns": "model"},
     "score": {"columns": "model"},
     "segment": {"confidence": "x", "segmentation": "x", "max_segment": 0, "beam": 0},

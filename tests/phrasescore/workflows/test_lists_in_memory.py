@@ -71,20 +71,18 @@ def test_sentences_are_hypotheses_and_get_the_model_s_scores() -> None:
 
 
 @pytest.mark.parametrize(
-    ("weights", "settings"),
+    "weights",
     [
-        ({"LM0": (1.0,), "TM0": (0.5, -1.0), "sparse_a": (-3.0,)}, {}),
-        ({"LM0": (1.0,), "TM0": (0.5, -1.0)}, {"ignore_unweighted": True}),
-        (None, {"average": ["LM0"]}),
+        {"LM0": (1.0,), "TM0": (0.5, -1.0), "sparse_a": (-3.0,)},
+        {"LM0": (1.0,), "TM0": (0.5, -1.0)},
     ],
 )
-def test_hypotheses_are_reordered_as_in_files(weights: Any, settings: dict[str, Any]) -> None:
-    ranking = phrasescore.Reranking(**settings)
-    phrasescore.rerank("lists", "best", lists="ranked", weights=weights, settings=ranking)
+def test_hypotheses_are_reordered_as_in_files(weights: Any) -> None:
+    phrasescore.rerank("lists", "best", lists="ranked", weights=weights)
     lists = phrasescore.read_lists("lists")
-    found = phrasescore.rerank_lists(lists, weights=weights, settings=ranking)
+    found = phrasescore.rerank_lists(lists, weights=weights)
     assert found == phrasescore.read_lists("ranked") != lists
-    assert phrasescore.rerank_lists([], weights=weights, settings=ranking) == []
+    assert phrasescore.rerank_lists([], weights=weights) == []
     scores = [each.score for each in found[0]]
     assert scores == sorted(scores, reverse=True)
 
@@ -115,8 +113,3 @@ def test_what_makes_no_sense_in_memory_is_refused() -> None:
     scores = phrasescore.GivenScores("numbers", name="N0")
     with pytest.raises(ArgumentError, match="columns of the kind scores are only for files"):
         phrasescore.rescore_lists(lists, SOURCES, [scores])
-    with pytest.raises(ArgumentError, match="expected either --weights or --average"):
-        phrasescore.rerank_lists(lists)
-    missing = phrasescore.Reranking(average=["LM0"], allow_missing=True)
-    with pytest.raises(ArgumentError, match="--allow-missing: has no effect here"):
-        phrasescore.rerank_lists(lists, settings=missing)

@@ -136,7 +136,7 @@ TARGETS = ["the house", "rare", "", "house street"]
 @pytest.mark.parametrize("reverse", [False, True])
 @pytest.mark.parametrize("right_to_left", [False, True])
 @pytest.mark.parametrize("kind", ["rnnsearch", "lstm"])
-def test_scores_and_word_scores_equal_the_command_s(
+def test_scores_equal_the_command_s(
     tmp_path: Path, kind: str, reverse: bool, right_to_left: bool
 ) -> None:
     model = _load(tmp_path / "model", kind, reverse=reverse, right_to_left=right_to_left)
@@ -144,20 +144,12 @@ def test_scores_and_word_scores_equal_the_command_s(
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts))
     phrasescore.score(
         *(tmp_path / "source", tmp_path / "target", [tmp_path / "model"], tmp_path / "scores"),
-        word_scores=tmp_path / "words",
         compute=Compute(device="cpu", threads=1),
     )
     scores = model.score(SOURCES, [tuple(text.split()) for text in TARGETS])
     assert (str(scores.dtype), scores.shape) == ("float64", (4,))
     written = (tmp_path / "scores").read_bytes()
     assert b"".join(format_value(score) + b"\n" for score in scores.tolist()) == written
-    lines = []
-    for number, pair in enumerate(zip(SOURCES, TARGETS, strict=True)):
-        words = model.word_scores(*pair)
-        assert sum(value for _, value in words) == pytest.approx(scores[number], abs=1e-9)
-        shown = " ".join(f"{word}={format_value(value).decode()}" for word, value in words)
-        lines.append(f"{number} ||| {shown}\n")
-    assert "".join(lines) == (tmp_path / "words").read_text()
     assert model.score([], []).shape == (0,)
 
 

@@ -158,7 +158,7 @@ def test_a_long_stretch_without_pairs_is_not_held_in_memory(folder: Path) -> Non
         stream = scorer.score_lines(endless())
         first, scores = next(stream)
         assert first.before == 0
-        assert len(scores.values[0]) > 0
+        assert len(scores[0]) > 0
         # Two threads have five groups, each of at most 16 lines for each of its CHUNK // 4 pairs.
         ahead = 5 * (4 * CHUNK // block.num_lines + 2)
         assert read <= ahead

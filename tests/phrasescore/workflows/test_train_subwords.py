@@ -26,7 +26,7 @@ from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating
-from phrasescore.settings.training import ListTraining, NewNetwork, Shortlists
+from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.training.stores import PairStore
 from phrasescore.workflows.train import fine_tune
 from tests.reference_subwords import COUNTS
@@ -209,15 +209,6 @@ def test_a_run_of_other_subwords_is_not_resumed(texts: tuple[Path, Path], tmp_pa
         train("lstm", texts, tmp_path / "model", resume=True, subwords=50, updates=14)
 
 
-def test_another_models_subwords_are_taken(texts: tuple[Path, Path], tmp_path: Path) -> None:
-    train("lstm", texts, tmp_path / "first")
-    pieces = tmp_path / "first" / "source.vocab"
-    train("grconv", texts, tmp_path / "second", source_vocabulary=pieces, subwords=None)
-    first, second = load_checkpoint(tmp_path / "first"), load_checkpoint(tmp_path / "second")
-    assert second.source_vocabulary == first.source_vocabulary
-    assert not second.target_vocabulary.is_subwords
-
-
 def test_the_table_of_an_encoder_decoder_has_pieces(tmp_path: Path) -> None:
     table = write_table(tmp_path / "table")
     phrasescore.train(
@@ -314,15 +305,6 @@ def test_what_makes_no_sense_with_subwords_is_refused(
     links.write_text("0-0\n" * 80)
     with pytest.raises(ArgumentError, match="--subwords: joint predicts aligned words"):
         phrasescore.train("joint", texts, out, alignments=links, settings=NewNetwork(subwords=40))
-    with pytest.raises(ArgumentError, match="--source-vocabulary: joint predicts aligned words"):
-        vocabulary = rnnsearch / "source.vocab"
-        phrasescore.train(
-            "joint",
-            texts,
-            out,
-            alignments=links,
-            shortlists=Shortlists(source_vocabulary=vocabulary),
-        )
     dropout = NewNetwork(changes=["training.subword_dropout=0.1"])
     with pytest.raises(ArgumentError, match=r"training.subword_dropout needs --subwords"):
         phrasescore.train("lstm", texts, out, settings=dropout)

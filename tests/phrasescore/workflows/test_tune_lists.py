@@ -10,7 +10,7 @@ from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning, Reranking
+from phrasescore.settings.tuning import ListTuning
 from tests.log import warnings
 from tests.phrasescore.cli.tune.conftest import _few_starts as _few_starts
 from tests.phrasescore.cli.tune.tune_folder import TuneFolder
@@ -98,7 +98,7 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
     assert "1 sentences have no list; an empty translation is used for each of them" in warnings(
         caplog
     )
-    phrasescore.rerank("nbest", "best", weights="out", settings=Reranking(allow_missing=True))
+    phrasescore.rerank("nbest", "best", weights="out", allow_missing=True)
     assert Path("best").read_text() == "a b c d e\n\nk l m n o\n"
     measured = phrasescore.evaluate(["best"], ["reference"]).systems[0].multi_bleu
     assert measured is not None

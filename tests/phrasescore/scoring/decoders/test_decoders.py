@@ -28,6 +28,7 @@ from phrasescore.settings.kinds import (
     TransformerConfig,
 )
 from tests import reference_lstm, reference_rnnsearch, reference_transformer
+from tests.sentence_scores import words_of
 
 SOURCE_SIZE, TARGET_SIZE = 30, 25
 CPU = torch.device("cpu")
@@ -99,7 +100,7 @@ def score(scorer: TreeScorer, lists: Lists) -> list[list[np.ndarray]]:
     roots = np.array([place for place, (_, row) in enumerate(lists) for _ in row])
     tree = build_prefix_tree(RaggedArray.from_rows(targets), roots, len(lists))
     sources = RaggedArray.from_rows([source for source, _ in lists])
-    words = iter(scorer.score(sources, tree).words())
+    words = iter(words_of(scorer.score(sources, tree)))
     return [[next(words) for _ in row] for _, row in lists]
 
 
