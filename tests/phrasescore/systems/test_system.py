@@ -19,7 +19,6 @@ from phrasescore.systems.folder import write_system
 from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.show import Overview, show
-from tests.command_line import check_refusal, run
 from tests.small_system import CONFIDENCE, INI, SYSTEM, WEIGHTS
 from tests.small_system import write_system as write_files
 
@@ -359,11 +358,6 @@ def test_the_keys_of_version_0_3_are_read(folder: Path) -> None:
     assert system.lists[2] == Command(f"{sys.executable} {folder}/table", timeout=5)
     assert system.limits == {"stack": 30}
     assert system.confidence == ConfidenceCurve(0.5)
-
-
-def test_a_fault_is_one_line_on_the_command_line(folder: Path) -> None:
-    (folder / "system.toml").write_text(SYSTEM.replace("nbest_size", "nbest"))
-    check_refusal(run("show", "."), "system.toml: unknown key 'nbest'; did you mean 'nbest_size'?")
 
 
 # Experiments

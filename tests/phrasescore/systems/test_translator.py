@@ -200,7 +200,9 @@ def test_workers_on_other_machines_get_absolute_paths(folder: Path) -> None:
 def test_settings_that_change_nothing_are_refused(
     system: str, compute: Compute, problem: str
 ) -> None:
-    Path("moses.toml").write_text('moses_ini = "moses.ini"\ndecoder = { command = "cat {nbest}" }\n')
+    Path("moses.toml").write_text(
+        'moses_ini = "moses.ini"\ndecoder = { command = "cat {nbest}" }\n'
+    )
     with pytest.raises(ArgumentError, match=problem):
         load_system(system, compute=compute)
     with pytest.raises(ArgumentError, match="--engine ray requires a file: a stream is"):

@@ -53,6 +53,10 @@ def test_what_a_command_warns_of_is_said_and_stands_under_the_table(doubles: Pat
     assert "Warning of tune Baseline seed 1: odd lists.\n" in result.stdout
     again = experiment()
     assert (again.stdout, "warning" in again.stderr) == (result.stdout, False)
+    seen: list[Progress] = []
+    table = phrasescore.run_experiment("x.toml", "out", progress=seen.append)
+    assert table.warnings == tuple(f"tune {row} seed 1: odd lists" for row in ("Baseline", "+RNN"))
+    assert (seen[0].done, seen[-1].done, seen[-1].total) == (0, 6, 6)
 
 
 def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
@@ -99,16 +103,6 @@ def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
     (doubles / "dev.fr").write_text("c\nd\n")
     states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
     assert states == ["to", "to", "done", "done", "to", "to"]
-
-
-def test_from_python_the_table_has_the_warnings_and_progress_is_said(doubles: Path) -> None:
-    with (doubles / "commands.py").open("a") as code:
-        code.write("if verb == 'tune': print(json.dumps({'warning': 'odd lists'}))\n")
-    seen: list[Progress] = []
-    table = phrasescore.run_experiment("x.toml", "out", progress=seen.append)
-    assert table.warnings == tuple(f"tune {row} seed 1: odd lists" for row in ("Baseline", "+RNN"))
-    assert (seen[0].done, seen[-1].done, seen[-1].total) == (0, 6, 6)
-    assert phrasescore.run_experiment("x.toml", "out") == table
 
 
 @pytest.mark.parametrize("output", [".", "theirs", ""])
