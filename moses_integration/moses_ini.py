@@ -37,13 +37,6 @@ WeightsSource = str | os.PathLike[str] | Mapping[str, float | Sequence[float]] |
 # Classes that load a text table from path=.
 TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 
-# Classes that load other formats, and Moses' tools that convert a text table to each.
-CONVERTERS = {
-    "PhraseDictionaryCompact": "processPhraseTableMin",
-    "PhraseDictionaryOnDisk": "CreateOnDiskPt",
-    "ProbingPT": "CreateProbingPT",
-}
-
 # Phrase table classes whose names do not begin with PhraseDictionary (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 _SPARSE_ENDING = ".sparse-weights"  # of the sparse weight file, as in mert-moses.pl
@@ -111,7 +104,7 @@ class MosesIni(IniText):
     def add_scores(
         self,
         how_many: int,
-        table_path: str | None = None,
+        table_path: str,
         *,
         old_table_path: str | None = None,
         num_scores: int | None = None,
@@ -124,8 +117,7 @@ class MosesIni(IniText):
         (mert/Optimizer.cpp, mert/Point.cpp). Any other weight, such as the 0.2 in train-model.perl,
         makes the first lists worse, because the other weights were not tuned with it.
 
-        :param table_path: the new path=; None keeps the old path, for example if the table will be
-            converted to a binary table with the old name.
+        :param table_path: the new path=.
         :param old_table_path: the annotated table, to find its declaration.
         :param num_scores: the number of scores in the annotated table, to check num-features=.
         :raises ConfigError: if the table, num-features= and the weights do not agree. The text
@@ -139,13 +131,10 @@ class MosesIni(IniText):
                 f"expected num-features={num_scores}, the number of scores in the phrase table"
             )
             raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
-        if table_path is not None:
-            self._check_new_path(table, feature.line, table_path)
+        self._check_new_path(table, feature.line, table_path)
         weights = self._table_weights(table)
 
-        new_values = {"num-features": str(table.num_features + how_many)}
-        if table_path is not None:
-            new_values["path"] = table_path
+        new_values = {"num-features": str(table.num_features + how_many), "path": table_path}
         tuneable = self._tuneable_components(feature, table.num_features)
         if tuneable is not None:
             new_values["tuneable-components"] = tuneable + ",true" * how_many
@@ -182,9 +171,8 @@ class MosesIni(IniText):
         """Reject a path that Moses would not read as a text table."""
         if table.kind not in TEXT_TABLES:
             problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
-            tool = CONVERTERS.get(table.kind)
-            cure = f", or convert the new table with {tool} and do not change path=" if tool else ""
-            raise self.error(line, table.name, f"{problem}; change the class{cure}")
+            cure = "change the class, and path= to that table"
+            raise self.error(line, table.name, f"{problem}; {cure}")
         if fault := path_problem(table_path):
             raise self.error(line, table.name, fault)
 

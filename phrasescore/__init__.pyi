@@ -56,7 +56,6 @@ from phrasescore.workflows.experiment.init import NewExperiment as NewExperiment
 from phrasescore.workflows.experiment.init import init_experiment as init_experiment
 from phrasescore.workflows.experiment.run import run_experiment as run_experiment
 from phrasescore.workflows.export import ExportSummary as ExportSummary
-from phrasescore.workflows.export import SystemExport as SystemExport
 from phrasescore.workflows.export import export as export
 from phrasescore.workflows.export import export_system as export_system
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary

@@ -38,10 +38,10 @@ def test_translations_stay_the_same_at_weight_0_and_change_with_the_weight(
     example = repository / "examples" / "english-french"
     model = RandomModel(tmp_path / "model", ["the", "a", "is"], ["le", "la", "un", "une", "est"])
     monkeypatch.chdir(example)
-    table, ini = tmp_path / "table.gz", tmp_path / "moses.ini"
-    options = ["--model", str(model.path), "--feature", "unknown_words", "-o", str(table)]
-    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", str(ini)]
-    succeeded(CliRunner().invoke(main, ["annotate", "phrase-table.gz", *options, *inis]))
+    new, ini = str(tmp_path / "new"), tmp_path / "moses.ini"
+    options = ["--model", str(model.path), "--feature", "unknown_words", "-o", new]
+    succeeded(CliRunner().invoke(main, ["annotate", "moses.ini", *options]))
+    succeeded(CliRunner().invoke(main, ["export", new, "--format", "moses", "-o", str(ini)]))
     text = "".join((example / "dev.en").read_text("utf-8").splitlines(keepends=True)[:40])
     before = translate(example, Path("moses.ini"), text)
     assert before.count("\n") == 40

@@ -114,11 +114,9 @@ def test_mert_moses_tunes_an_annotated_table(task: Task) -> None:
     from tests.doubles import RandomModel
 
     model = RandomModel(task.folder / "model", ["the", "a", "is"], ["le", "la", "un", "est"])
-    table = re.search(r"TranslationModel0.*path=(\S+)", (task.folder / "moses.ini").read_text())
-    assert table is not None
-    inis = ["--moses-ini", task.path("moses.ini"), "--moses-ini-out", task.path("rnn.ini")]
-    out = ["--model", str(model.path), "-o", task.path("table.gz"), *inis]
-    succeeded(run("annotate", table[1], *out, "--feature", "unknown_words"))
+    columns = ["--model", str(model.path), "--feature", "unknown_words"]
+    succeeded(run("annotate", task.path("moses.ini"), *columns, "-o", task.path("new")))
+    succeeded(run("export", task.path("new"), "--format", "moses", "-o", task.path("rnn.ini")))
     command = [perl, task.path("dev.en"), task.path("dev.fr"), tool("moses"), task.path("rnn.ini")]
     # It wants all of its tools in one folder, used or not.
     (tools,) = {str(Path(tool(name)).parent) for name in ("mert", "extractor", "kbmira", "pro")}

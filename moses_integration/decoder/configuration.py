@@ -13,7 +13,7 @@ import numpy as np
 
 from moses_integration.decoder import ALGORITHMS, LIMITS, SearchLimits, limit_values
 from moses_integration.ini_text import BINARY_ENDINGS, TRUE_VALUES, IniFeature, IniLine
-from moses_integration.moses_ini import CONVERTERS, MosesIni, is_phrase_table
+from moses_integration.moses_ini import MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
@@ -40,7 +40,12 @@ _ARGUMENTS = {
     PHRASES: {"per-phrase-table"},
 }
 # Unsupported binary tables, and the tool that converts a supported text table to each.
-_BINARY = {**CONVERTERS, "PhraseDictionaryBinary": "processPhraseTable"}
+_BINARY = {
+    "PhraseDictionaryCompact": "processPhraseTableMin",
+    "PhraseDictionaryOnDisk": "CreateOnDiskPt",
+    "ProbingPT": "CreateProbingPT",
+    "PhraseDictionaryBinary": "processPhraseTable",
+}
 _OTHER_MODELS = ("SRILM", "IRSTLM", "RANDLM", "DALM", "ReloadingLM")
 _BINARY_STARTS = (b"mmap lm http://kheafield.com/code", b"blmt", b"Qblmt")
 # The words in type=, in any order; a decoder treats "wbe" and "phrase" alike (LRModel.cpp).

@@ -48,9 +48,10 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
 
     wanted = rows.split(",") if rows else ()
     if dry_run:
+        planned = enumerate(plan_experiment(config, output, rows=wanted), start=1)
         lines = [
-            (str(number), "done" if step.is_done else "to do", step.name, step.description)
-            for number, step in enumerate(plan_experiment(config, output, rows=wanted), start=1)
+            (str(number), "done" if is_done else "to do", step.name, step.description)
+            for number, (step, is_done) in planned
         ]
         print_text("\n".join(text_table(lines, "rl")))
     else:

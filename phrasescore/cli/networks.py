@@ -171,10 +171,7 @@ def export(ctx: click.Context, /, path: str, output: str, **given: Any) -> None:
         options.refuse_others(
             ctx, {"path", "output", "format", "weights"}, "requires --format nplm"
         )
-        left_out = export_system(path, output, weights=given["weights"])
-        for names, where in ((left_out.search, "in the search"), (left_out.lists, "of the lists")):
-            if names:
-                _logger.warning("Moses does not have the features %s: %s", where, ", ".join(names))
+        export_system(path, output, weights=given["weights"])
         next_step.suggest()
         return
     if given.pop("weights") is not None:

@@ -75,10 +75,9 @@ def _system_of(inputs: Sequence[str]) -> str:
 
 
 def _after_new_column(given: Given) -> Step | None:
-    is_system = Path(given["output"]).is_dir()
-    if (system := given["output"] if is_system else given["moses_ini_out"]) is None:
+    if not Path(given["output"]).is_dir():
         return None
-    return "find the weight of the new column", [_tune(quote(system))]
+    return "find the weight of the new column", [_tune(quote(given["output"]))]
 
 
 def _after_export(given: Given) -> Step | None:

@@ -19,15 +19,11 @@ _logger = logging.getLogger(__name__)
     "Add scores of networks to a system's phrase table",
     "annotate system --model model -o new-system",
     columns.OrderedColumns,
-    main="--model --feature -o --moses-ini --moses-ini-out --for --resume --workers",
+    main="--model --feature -o --for --resume --workers",
 )
 @options.argument("table", metavar="SYSTEM|TABLE")
 @columns.of_tables
 @options.output
-@heading("Input")
-@options.file("--moses-ini", "The moses.ini that uses the table.", "IN")
-@heading("Output")
-@options.file("--moses-ini-out", "Write a moses.ini with the new columns.", "OUT")
 @heading("Input")
 @options.files(
     "--for texts",

@@ -18,7 +18,7 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.report import blocks
 from phrasescore.report.figures import draw_figure
 
-PAGE, DATA = "index.html", "report.json"  # reports of 0.3 also have a folder of .tsv files
+PAGE, DATA = "index.html", "report.json"
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
 NOTHING, MINUS = "–", "\u2212"
@@ -39,10 +39,7 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
     if target.is_symlink() or not target.is_dir():
         problem = f"{folder}: expected a folder for the report, found a file or a link"
         raise PhrasescoreError(problem)
-    names, data = set(os.listdir(target)), target / "data"
-    is_older = data.is_dir() and all(path.suffix == ".tsv" for path in data.iterdir())
-    is_report = names - ({"data"} if is_older else set()) == {PAGE, DATA}
-    if names and not is_report:
+    if set(os.listdir(target)) not in (set(), {PAGE, DATA}):
         problem = f"{folder}: expected an older report or an empty folder,"
         raise PhrasescoreError(f"{problem} found a folder with other files; use a new folder")
     for path in inputs:

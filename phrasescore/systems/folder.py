@@ -131,7 +131,7 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
     if system.limits:
         yield f"limits = {to_toml(dict(system.limits))}"
     if isinstance(system.decoder, DecoderCommand):
-        yield f"decoder = {_inline({'command': _named_command(system.decoder, named)})}"
+        yield f"decoder = {to_toml({'command': _named_command(system.decoder, named)})}"
     elif system.decoder is not None:
         yield f"decoder = {to_toml({'moses': named(system.decoder.folder)})}"
     if system.confidence != ConfidenceCurve():
@@ -151,8 +151,3 @@ def _named_command(decoder: DecoderCommand, named: Callable[[str], str]) -> str:
         program = named(program)
         program = program if "/" in program else f"./{program}"  # not one on the PATH
     return shlex.join([program, *(named(word) if os.path.exists(word) else word for word in words)])
-
-
-def _inline(values: dict[str, object]) -> str:
-    pairs = (f"{key} = {to_toml(value)}" for key, value in values.items())
-    return f"{{ {', '.join(pairs)} }}"

@@ -101,9 +101,9 @@ class Ranking:
         """Return the output for a sentence of a stream."""
         found = None
         if searched.nbest:
-            each = _sourced_list(0, task.sentence, searched.nbest)
-            found = each.nbest
+            found = _parse(searched.nbest)
             if self._scoring is not None:
+                each = SourcedList(0, found, task.sentence.words)
                 found = _with_features(self._scoring, each, self._scoring.score_list(each))
         return self._ranked(task, searched, found)
 
@@ -239,10 +239,6 @@ def _parsed(
 def _with_features(scoring: Scoring, each: SourcedList, values: Floats) -> NbestList:
     """Return a list with the features, which have the digits of a file."""
     return _parse(rescored_lines(scoring, each, values))
-
-
-def _sourced_list(number: int, sentence: SystemSentence, nbest: bytes) -> SourcedList:
-    return SourcedList(number, _parse(nbest), sentence.words)
 
 
 def _parse(nbest: bytes) -> NbestList:

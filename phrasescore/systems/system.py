@@ -18,7 +18,7 @@ import msgspec
 from moses_integration.decoder import LIMITS, limit_values
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import named_files
-from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights
+from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
 from moses_integration.weight_lines import format_weight
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
@@ -95,17 +95,6 @@ class System:
     absolute: frozenset[str] = frozenset()  # the absolute paths that the user wrote
 
     @classmethod
-    def of_ini(cls, moses_ini: StrPath, **parts: Any) -> "System":
-        """Return the system of a moses.ini, with its own weights unless others are given."""
-        path = os.fspath(moses_ini)
-        ini = MosesIni.read(path, parts.get("paths_from"))
-        weights = parts.pop("weights", None)
-        if weights is None:
-            own = ini.tuneable_weights()
-            weights = WeightPair(own, own)
-        return cls(path, Path(path), weights, **{"text": TextProcessing.of(ini), **parts})
-
-    @classmethod
     def of_command(
         cls, command: str, path: StrPath | None = None, changes: Sequence[str] = ()
     ) -> "System":
@@ -139,6 +128,12 @@ class System:
         if self.moses_ini is None:
             raise ConfigError(self.path, "moses_ini", "is missing: expected a moses.ini")
         return MosesIni.read(str(self.moses_ini), self.paths_from)
+
+    def with_weights(self, source: WeightsSource) -> "System":
+        """Return a copy with other weights: values, or those of a file or of another system."""
+        path = weights_path(source)
+        where = None if path is None else Path(path)
+        return replace(self, weights=read_weights(source), weights_path=where)
 
     @cached_property
     def search_kinds(self) -> tuple[str, ...]:

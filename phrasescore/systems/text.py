@@ -113,20 +113,22 @@ def load_target_rules(text: TextProcessing, path: str) -> Callable[[int, bytes],
 
     :param path: the name of the text in messages.
     """
-    _, language = TextSettings(tokenize=text.tokenize).languages()
-    prepare = _load_rules(text, path, language, text.truecase_target)
-    if prepare is None:
-        return lambda number, raw: split_words(decode(path, number, raw))
+    prepare = load_rules(text, path, 1) or (lambda number, raw: decode(path, number, raw))
     return lambda number, raw: split_words(prepare(number, raw))
 
 
-def _load_rules(
-    text: TextProcessing, path: str, language: str | None, truecaser: Path | None
-) -> Callable[[int, bytes], str] | None:
+def load_rules(text: TextProcessing, path: str, side: int) -> Callable[[int, bytes], str] | None:
+    """Return a function that prepares lines of the source (0) or target (1); None if none does."""
     if text == TextProcessing():
         return None
-    model = None if truecaser is None else str(truecaser)
-    return LineRules(path, language, text.lowercase, model, text.changes_known_case).load()
+    truecaser = (text.truecase_source, text.truecase_target)[side]
+    return LineRules(
+        path,
+        TextSettings(tokenize=text.tokenize).languages()[side],
+        text.lowercase,
+        None if truecaser is None else str(truecaser),
+        text.changes_known_case,
+    ).load()
 
 
 class TextConverter:
@@ -146,8 +148,8 @@ class TextConverter:
         markup: Markup = MARKUP,
     ) -> None:
         self._path, self._characters, self._markup = path, characters, markup
-        source, target = TextSettings(tokenize=text.tokenize).languages()
-        self._prepare = _load_rules(text, path, source, text.truecase_source)
+        _, target = TextSettings(tokenize=text.tokenize).languages()
+        self._prepare = load_rules(text, path, 0)
         self._detokenize: Callable[[str], str] = str
         self._detruecase: Callable[[str], str] = str
         if text.truecase_target is not None:

@@ -2,12 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
-from pathlib import Path
 from typing import Self
 
 from moses_integration.decoder.moses import ListRequest
-from moses_integration.moses_ini import WeightsSource, weights_path
+from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList
 from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath, whole_number
@@ -29,7 +27,7 @@ from phrasescore.systems.ranking import (
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
 from phrasescore.systems.stream import StreamWork, in_order
-from phrasescore.systems.system import System, read_system, read_weights
+from phrasescore.systems.system import System, read_system
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
 from phrasescore.systems.text_search import TextSearch
 from phrasescore.systems.translation import Translation
@@ -299,7 +297,5 @@ def load_system(
     """
     read = system if isinstance(system, System) else read_system(system)
     if weights is not None:
-        path = weights_path(weights)
-        where = None if path is None else Path(path)
-        read = replace(read, weights=read_weights(weights), weights_path=where)
+        read = read.with_weights(weights)
     return Translator(read, compute, tokenized=tokenized)

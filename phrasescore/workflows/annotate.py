@@ -5,12 +5,11 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import partial
 from itertools import chain
 from pathlib import Path
 
 from moses_integration.ini_text import IniText
-from moses_integration.moses_ini import MosesIni, PhraseTableFeature
+from moses_integration.moses_ini import PhraseTableFeature
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG
@@ -21,7 +20,7 @@ from phrasescore.features.columns import Column, as_columns, check_columns, inpu
 from phrasescore.features.given_scores import check_counts
 from phrasescore.features.lexicon import LexicalTally
 from phrasescore.io.journal import new_digest
-from phrasescore.io.output import check_files, optional_path, writing
+from phrasescore.io.output import check_files, writing
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
@@ -33,8 +32,6 @@ from phrasescore.systems.system import System, read_system
 
 _logger = logging.getLogger(__name__)
 
-# Takes the number of a table's scores, and returns a function that writes what names the new table.
-Declare = Callable[[int], Callable[[], None]]
 # Number of lines in a chunk: the most that a killed run loses, and one member of a .gz file.
 CHUNK_LINES = 65536
 
@@ -54,8 +51,6 @@ def annotate(
     columns: Sequence[Column | StrPath],
     output: StrPath,
     *,
-    moses_ini: StrPath | None = None,
-    moses_ini_out: StrPath | None = None,
     texts: Sequence[StrPath] = (),
     resume: bool = False,
     compute: Compute = Compute(),
@@ -72,37 +67,30 @@ def annotate(
         natural logarithm, at most 88, per line of the table.
     :param output: the new table, or the folder of the new system. It has the new table, in which
         the new columns have weight 0, and refers to the other files of the old system.
-    :param moses_ini: the moses.ini that uses the table.
-    :param moses_ini_out: the moses.ini to write, in which the new columns have weight 0.
     :param texts: tokenised texts to translate, one sentence per line: only lines whose
         source occurs in a sentence are scored, and others are omitted; empty for all lines.
     :param resume: continue a killed run with the same arguments, if it left anything. Only
         the engine and its workers may differ.
     """
     path, output = os.fspath(table), os.fspath(output)
-    ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
     wanted = as_columns(columns)
     check_columns(wanted, of_phrases=True)
     check_sequences(texts=texts)
-    check_moses_ini(ini_path, new_ini_path)
     text_paths = [os.fspath(text) for text in texts]
     with ExitStack() as stack:
+        new = None
         if os.path.isdir(path) or path.endswith((".ini", ".toml")):
-            if ini_path is not None:
-                raise ArgumentError(f"--moses-ini is for a table, and {path} is a system")
             new = NewSystem.of(path, output, wanted)
             stack.enter_context(_new_folder(Path(output)))
-            ini_path, path, output = str(new.system.moses_ini), new.table, new.output
-            declare: Declare = new.declare
-            others = new.system.files()
-        else:
-            declare = partial(declare_scores, ini_path, new_ini_path, path, output, len(wanted))
-            others = [] if ini_path is None else [ini_path]
+            path, output = new.table, new.output
         check_resume(output, resume)
+        others = () if new is None else new.system.files()
         inputs = [path, *others, *input_files(wanted), *text_paths]
-        check_files(inputs, [output, *work_files(output), new_ini_path])
-        chosen = TextFilter(text_paths, ini_path) if text_paths else None
-        return _annotate(path, wanted, output, declare, chosen, resume, compute, progress)
+        check_files(inputs, [output, *work_files(output)])
+        chosen = None
+        if text_paths:
+            chosen = TextFilter(text_paths, None if new is None else new.system.read_ini())
+        return _annotate(path, wanted, output, new, chosen, resume, compute, progress)
 
 
 @contextmanager
@@ -121,7 +109,7 @@ def _annotate(
     table: str,
     wanted: Sequence[Column],
     output: str,
-    declare: Declare,
+    new: "NewSystem | None",
     chosen: "TextFilter | None",
     resume: bool,
     compute: Compute,
@@ -129,7 +117,7 @@ def _annotate(
 ) -> AnnotateSummary:
     blocks = read_table_blocks(table)
     first = next(blocks)
-    write_ini = declare(first.num_scores)
+    write = None if new is None else new.declare(first.num_scores)
     above_limit: list[int] = []
     with Scoring.of(wanted, compute=compute.on_workers(), of_phrases=True) as scorer:
         lines = check_counts(chain([first], blocks), table, scorer.given)
@@ -154,9 +142,10 @@ def _annotate(
                 if not meter.done:
                     meter.skipped = block.before
                 meter.update(block.num_lines)
-            # Write moses.ini before the table appears: if that fails, the run can be resumed.
+            # Written before the table appears: if that fails, the run can be resumed.
             target.flush()
-            write_ini()
+            if write is not None:
+                write()
     kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
@@ -224,7 +213,7 @@ class NewSystem:
         system = replace(
             self.system,
             moses_ini=folder / INI,
-            paths_from=None,
+            paths_from=folder,  # in which the table appears last
             weights=WeightPair(*map(extended, self.system.weights)),
             columns=(*self.system.columns, *named),
         )
@@ -239,11 +228,11 @@ class NewSystem:
 class TextFilter:
     """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts.
 
-    :param moses_ini: a moses.ini, which says whether the table's words are characters.
+    :param ini: the moses.ini of the table, which says whether its words are characters.
     """
 
-    def __init__(self, texts: Sequence[str], moses_ini: str | None) -> None:
-        settings = TextSettings() if moses_ini is None else IniText.read(moses_ini).text_settings()
+    def __init__(self, texts: Sequence[str], ini: IniText | None) -> None:
+        settings = TextSettings() if ini is None else ini.text_settings()
         self._phrases = TextPhrases.read(texts, characters=settings.characters)
         self.kept = 0
 
@@ -258,55 +247,3 @@ class TextFilter:
             wanted = self._phrases.contain(block.data, block.phrases[:, :2])
             self.kept += int(wanted.sum())
             yield block._replace(wanted=wanted)
-
-
-def check_moses_ini(moses_ini: str | None, moses_ini_out: str | None) -> None:
-    """Raise an ArgumentError if only one of the two files is given."""
-    if (moses_ini is None) != (moses_ini_out is None):
-        raise ArgumentError("--moses-ini and --moses-ini-out must be given together")
-
-
-def declare_scores(
-    moses_ini: str | None, new_ini: str | None, table: str, output: str, added: int, num_scores: int
-) -> Callable[[], None]:
-    """Return a function that writes a moses.ini that uses the new table, if there is one."""
-    if moses_ini is None or new_ini is None:
-        return lambda: None
-    ini = MosesIni.read(moses_ini)
-    path = _path_in_ini(ini, table, output)
-    ini.add_scores(added, path, old_table_path=table, num_scores=num_scores)
-    paths = (ini.path, new_ini)
-    relative = [file for file in ini.named_paths() if not os.path.isabs(file)]
-    in_one_folder = len({os.path.dirname(os.path.abspath(each)) for each in paths}) == 1
-    if relative and not ini.folder and not in_one_folder and "-" not in paths:
-        _logger.warning(
-            f"{new_ini} is in another folder than {ini.path} and has relative paths, which Moses "
-            f"resolves from its working folder; make them absolute: {', '.join(relative)}"
-        )
-    return partial(ini.write, new_ini)
-
-
-def _path_in_ini(ini: MosesIni, table: str, output: str) -> str | None:
-    """Return the new table's path for moses.ini: absolute if the old table's path is.
-
-    mert-moses.pl runs Moses in its own folder, where a relative path does not resolve. If the old
-    path is relative and does not lead to the table from here, Moses runs in another folder, too.
-    """
-    feature = ini.find_phrase_table(table)
-    old = feature.path
-    if old and table != "-" and not ini.reads(feature, table):
-        _logger.warning(
-            f"{shown_path(ini.path)}: {feature.name} reads {old}, not {table}, which gets new "
-            "columns: is it the same table? In the new moses.ini, it reads the new table"
-        )
-    if output == "-":
-        _logger.warning(
-            f"the table goes to stdout: in the new moses.ini, path= of {feature.name} is still "
-            f"{old or 'nothing'}; set it to the file that holds the new table"
-        )
-        return None
-    file = ini.resolve(old or "")
-    runs_here = old and any(same_file(f"{file}{end}", table) for end in ("", ".gz"))
-    if (old and os.path.isabs(old)) or not (runs_here or not old or table == "-"):
-        return os.path.abspath(output)
-    return os.path.relpath(output, ini.folder) if ini.folder else output

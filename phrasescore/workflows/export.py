@@ -1,10 +1,10 @@
 """Write a trained network, or a system, as files that Moses' own search loads."""
 
+import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from moses_integration import nplm
 from moses_integration.decoder import ALGORITHMS
 from moses_integration.ini_text import IniText, named_files
-from moses_integration.moses_ini import WeightsSource, weights_path
+from moses_integration.moses_ini import WeightsSource
 from moses_integration.weight_lines import check_weights
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ModelError
@@ -21,9 +21,10 @@ from phrasescore.io.compression import is_gzip_name
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.feed_forward import BOUNDARY, CslmNetwork, FeedForwardNetwork, JointNetwork
-from phrasescore.systems.system import read_system, read_weights
+from phrasescore.systems.system import read_system
 from phrasescore.vocabulary import Vocabulary
-from phrasescore.workflows.annotate import check_moses_ini
+
+_logger = logging.getLogger(__name__)
 
 _NEVER = -100.0  # the score of words that occur in no text, Moses' lowest (moses/TypeDef.h)
 
@@ -38,14 +39,6 @@ class ExportSummary:
     order: int  # NPLM's order: the number of words that the network reads, plus 1
     input_words: int  # number of words in the shortlists, plus NPLM's symbols such as <unk>
     num_bytes_in_moses: int  # memory that Moses needs for the network
-
-
-@dataclass(frozen=True, slots=True)
-class SystemExport:
-    """What Moses does not have of an exported system."""
-
-    search: tuple[str, ...]  # features of networks in the search
-    lists: tuple[str, ...]  # features of n-best lists
 
 
 class _MosesFeature(NamedTuple):
@@ -76,7 +69,8 @@ def export(
     """
     path = os.fspath(output)
     ini_path, new_ini_path = optional_path(moses_ini), optional_path(moses_ini_out)
-    check_moses_ini(ini_path, new_ini_path)
+    if (ini_path is None) != (new_ini_path is None):
+        raise ArgumentError("--moses-ini and --moses-ini-out must be given together")
     if is_gzip_name(path):
         problem = "--output: NPLM cannot read gzip:"
         raise ArgumentError(f"{problem} expected a name without .gz, got {path!r}")
@@ -123,11 +117,11 @@ def export(
 
 def export_system(
     system: StrPath, output: StrPath = "-", *, weights: WeightsSource | None = None
-) -> SystemExport:
+) -> None:
     """Write the moses.ini of a system, with which Moses translates in any working folder.
 
     It has absolute paths, the limits of the system, and the weights of the search. Networks in the
-    search and features of n-best lists are left out, because Moses does not have them.
+    search and features of n-best lists, which Moses does not have, are left out with a warning.
 
     :param system: see `read_system`.
     :param weights: weights that replace the system's own; see `read_weights`.
@@ -135,9 +129,7 @@ def export_system(
     """
     path, read = os.fspath(output), read_system(system)
     if weights is not None:
-        given = weights_path(weights)
-        where = None if given is None else Path(given)
-        read = replace(read, weights=read_weights(weights), weights_path=where)
+        read = read.with_weights(weights)
     ini, search = read.read_ini(), read.weights.search
     check_files(read.files(), (path,))
     check_weights({**ini.tuneable_weights(), **search}, str(read.weights_path or ini.path))
@@ -152,8 +144,10 @@ def export_system(
         ini.set_value(name, str(number).lower())
     ini.rename_files(lambda file: os.path.abspath(ini.resolve(file)))
     ini.write(path)
-    lists = tuple(column.argument for column in read.lists)
-    return SystemExport(tuple(read.search_names), lists)
+    lists = [column.argument for column in read.lists]
+    for names, where in ((read.search_names, "in the search"), (lists, "of the lists")):
+        if names:
+            _logger.warning("Moses does not have the features %s: %s", where, ", ".join(names))
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:

@@ -9,7 +9,6 @@ from moses_integration.moses_ini import WeightsSource, weights_path
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.sentences import (
-    Sentences,
     check_aligned,
     find_references,
     read_sentences,
@@ -83,7 +82,9 @@ def tune_system(
     ready = replace(system, weights=first)
     translator = Translator(ready, compute, tokenized=tokenized, path=source, cache=work / CACHE)
     text = TextProcessing() if tokenized else system.text
-    given, known = _read_source(source, text), [*_read_references(paths, text)]
+    given = read_sentences(source)
+    warn_of_form(given, tokenizes=bool(text.tokenize))
+    known = [*_read_references(paths, text)]
     if len(given.words) != len(known[0]):
         expected = f"expected {len(known[0]):,} lines, one per reference"
         raise DataError(source, None, f"{expected}, found {len(given.words):,}")
@@ -140,12 +141,6 @@ def _check_files(
     own = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)] if folder.is_dir() else []
     check_files(read, [*files, *own])
     check_folder(work, [*filter(None, read), *files, *own])
-
-
-def _read_source(path: str, text: TextProcessing) -> Sentences:
-    source = read_sentences(path)
-    warn_of_form(source, tokenizes=bool(text.tokenize))
-    return source
 
 
 def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[list[tuple[str, ...]]]:

@@ -42,7 +42,6 @@ def write_page(content: Mapping[str, Any], template: str) -> str:
         "left_out": "\n".join(
             f"- {sentence}." for report in reports.values() for sentence in report["left_out"]
         ),
-        "versions": _versions(figures),
     }
 
     def fill(found: re.Match[str]) -> str:
@@ -81,17 +80,6 @@ def _machine(machine: Mapping[str, str]) -> str:
         f"an {machine['cpu']} with {machine['cores']} cores ({machine['vector instructions']}), on "
         f"{machine['date']},\nwith {', '.join(versions)}"
     )
-
-
-def _versions(figures: Mapping[tuple[str, str], Mapping[str, Any]]) -> str:
-    names = [label.removesuffix(": old / new") for _, label in figures if label.endswith(" / new")]
-    kinds = ("old", "new", "old / new", "peak memory, old", "peak memory, new")
-    lines = ["|command|0.2|0.3|times as fast|memory, 0.2|memory, 0.3|", "|---|---|---|---|---|---|"]
-    for name in names:
-        cells = (figures["versions", f"{name}: {kind}"] for kind in kinds)
-        shown = (show(cell, unit=False, interval=False) for cell in cells)
-        lines.append("|".join(["", name, *shown, ""]))
-    return "\n".join(lines)
 
 
 def main() -> None:

@@ -93,8 +93,7 @@ _TRAINED = {
     "xbleu": _XBLEU,
 }
 _RESUMED = {
-    "annotate": f"{_ANNOTATE} --threads 1 --engine here --moses-ini small.ini "
-    "--moses-ini-out out/ini",
+    "annotate": f"{_ANNOTATE} --threads 1 --engine here",
     "annotate processes": f"{_ANNOTATE} --engine processes --workers 2",
     "annotate ray": f"{_ANNOTATE} {_RAY}",
     "rescore": f"{_RESCORE} --threads 1 --engine here",

@@ -107,10 +107,10 @@ _SCORING = {
         scored_pairs(3),
     ),
     "annotate moses.ini": Subject(
-        f"{_ANNOTATE} --moses-ini moses.ini --moses-ini-out out.ini",
+        f"annotate moses.ini --model rnn {_HERE} -o new",
         "moses.ini",
-        scored_pairs(1),
-        "out out.ini",
+        scored_pairs(1, out="new/table"),
+        "new",
     ),
     "annotate work": Subject(
         f"{_ANNOTATE} -o scored --resume",

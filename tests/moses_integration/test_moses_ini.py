@@ -83,7 +83,7 @@ def test_stdin_is_called_stdin_in_messages(monkeypatch: pytest.MonkeyPatch) -> N
     stdin = type("Stream", (), {"buffer": io.BytesIO(SIMPLE)})()
     monkeypatch.setattr(sys, "stdin", stdin)
     ini = MosesIni.read("-")
-    message = refusal(lambda: ini.add_scores(1, num_scores=5))
+    message = refusal(lambda: ini.add_scores(1, "new", num_scores=5))
     assert message.startswith("<stdin>:21: [feature] TranslationModel0: ")
 
 
@@ -219,7 +219,7 @@ def test_no_or_several_choices_are_an_error_that_names_them(
 
 @pytest.mark.parametrize("content", [b"[feature]\nWordPenalty\n", b""])
 def test_a_file_without_a_phrase_table_is_refused(content: bytes) -> None:
-    message = refusal(lambda: MosesIni("moses.ini", content).add_scores(1))
+    message = refusal(lambda: MosesIni("moses.ini", content).add_scores(1, "new"))
     expected = "expected a phrase table such as PhraseDictionaryMemory, found none"
     assert message == f"moses.ini: [feature]: {expected}"
 
@@ -273,10 +273,10 @@ def test_a_missing_count_is_one_and_is_added() -> None:
 def test_the_last_of_two_weight_lines_is_the_one_that_counts() -> None:
     # moses/Parameter.cpp, CreateWeightsMap: a later line replaces an earlier one.
     ini = MosesIni("moses.ini", SEVERAL)
-    ini.add_scores(1, old_table_path="d/other")
+    ini.add_scores(1, "new", old_table_path="d/other")
     assert ini.to_bytes() == edited(
         SEVERAL,
-        (b"num-features=3 path=d/other.gz", b"num-features=4 path=d/other.gz"),
+        (b"num-features=3 path=d/other.gz", b"num-features=4 path=new"),
         (b"PhraseDictionaryMemory1= 0.1 0.1 0.1", b"PhraseDictionaryMemory1= 0.1 0.1 0.1 0"),
     )
 
@@ -298,40 +298,20 @@ def test_two_edits_add_up() -> None:
 def test_bytes_that_are_not_utf8_stay() -> None:
     content = SIMPLE.replace(b"# input factors", b"# caf\xe9").replace(b"model/", b"mod\xe8le/")
     ini = MosesIni("moses.ini", content)
-    ini.add_scores(1)
+    ini.add_scores(1, os.fsdecode(b"mod\xe8le/new"))
     assert b"# caf\xe9\n" in ini.to_bytes()
-    assert b"num-features=5 path=mod\xe8le/phrase-table.gz" in ini.to_bytes()
+    assert b"num-features=5 path=mod\xe8le/new" in ini.to_bytes()
 
 
-def test_a_binary_table_keeps_its_path_when_none_is_given() -> None:
-    ini = MosesIni("moses.ini", SEVERAL)
-    after = ini.add_scores(1, old_table_path="c/binary.minphr")
-    assert (after.path, after.num_features) == ("c/binary.minphr", 5)
-
-
-@pytest.mark.parametrize(
-    ("kind", "tool"),
-    [
-        ("PhraseDictionaryCompact", "processPhraseTableMin"),
-        ("PhraseDictionaryOnDisk", "CreateOnDiskPt"),
-        ("ProbingPT", "CreateProbingPT"),
-    ],
-)
-def test_a_binary_table_is_not_given_a_text_table(kind: str, tool: str) -> None:
+@pytest.mark.parametrize("kind", ["PhraseDictionaryCompact", "PhraseDictionaryOnDisk", "ProbingPT"])
+def test_a_binary_table_is_not_given_a_text_table(kind: str) -> None:
     content = SIMPLE.replace(MEMORY.encode(), kind.encode())
     ini = MosesIni("moses.ini", content)
     assert refusal(lambda: ini.add_scores(1, "new.gz")) == (
         "moses.ini:21: [feature] TranslationModel0: expected class PhraseDictionaryMemory for a "
-        f"text table, found {kind}; change the class, or convert the new table with {tool} and "
-        "do not change path="
+        f"text table, found {kind}; change the class, and path= to that table"
     )
     assert ini.to_bytes() == content
-
-
-def test_a_class_without_a_converter_is_to_be_changed() -> None:
-    ini = MosesIni("moses.ini", SIMPLE.replace(MEMORY.encode(), b"PhraseDictionaryBinary"))
-    message = refusal(lambda: ini.add_scores(1, "new.gz"))
-    assert message.endswith("for a text table, found PhraseDictionaryBinary; change the class")
 
 
 @pytest.mark.parametrize(

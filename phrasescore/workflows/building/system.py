@@ -27,7 +27,7 @@ from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.settings.declaration import settings_of
 from phrasescore.systems.folder import write_system
-from phrasescore.systems.system import System
+from phrasescore.systems.system import read_system
 from phrasescore.version import __version__
 from phrasescore.workflows.building.aligner import align
 from phrasescore.workflows.building.language_model import read_sentences
@@ -318,5 +318,5 @@ class _SystemBuilder:
         files = self._folder.files
         with open_output(str(files / "moses.ini")) as stream:
             stream.write(ini.encode(errors="surrogateescape"))
-        write_system(System.of_ini(files / "moses.ini"), files)
+        write_system(read_system(files / "moses.ini"), files)
         return {}

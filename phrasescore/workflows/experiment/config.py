@@ -66,6 +66,11 @@ class Data:
         return tuple(self.test.values())
 
     @property
+    def texts(self) -> tuple[TextSet, ...]:
+        """The text for tuning, and the test sets."""
+        return (self.dev, *self.tests)
+
+    @property
     def feature_files(self) -> dict[str, Path]:
         """The files for `FILE_FEATURES`, by feature name."""
         return {str(name): path for name in rows.FILE_FEATURES if (path := getattr(self, name))}
@@ -192,12 +197,11 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
             raise whole.table("models").error(old, f"{found}: rename the table")
     _check_search_networks(whole, engine, systems, models)
     absolute = {*whole.absolute_paths()}
-    for each in (data.dev, *data.tests):
+    for each in data.texts:
         if str(each.references[0]) in absolute:  # it may stand for several
             absolute.update(map(str, rows.reference_files(each.references)))
     dev, *tests = (
-        replace(text, references=rows.reference_files(text.references))
-        for text in (data.dev, *data.tests)
+        replace(text, references=rows.reference_files(text.references)) for text in data.texts
     )
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
     return Experiment(
@@ -216,7 +220,7 @@ def _check_search_networks(
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
     """Reject missing or mismatched files; if steps are only shown, models may be in training."""
-    texts = [wanted.data.dev, *wanted.data.tests]
+    texts = wanted.data.texts
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)

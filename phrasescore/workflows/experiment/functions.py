@@ -106,17 +106,18 @@ class Parts:
 
     def system(self, weights: WeightPair, **more: Any) -> System:
         """Return the system with weights; ``more`` has further fields."""
-        text = {} if self.text is None else {"text": self.text}
-        return System.of_ini(
+        path, text = str(self.moses_ini), self.text
+        return System(
+            path,
             self.moses_ini,
-            weights=weights,
+            weights,
             search=self.search,
             lists=self.lists,
             columns=self.columns,
             nbest_size=self.nbest_size,
             limits=self.limits,
             decoder=None if self.moses_bin is None else Moses(self.moses_bin),
-            **text,
+            text=TextProcessing.of(MosesIni.read(path)) if text is None else text,
             **more,
         )
 
@@ -132,8 +133,9 @@ class Parts:
 
 @dataclass(frozen=True)
 class Layout:
-    """The features that a row has weights for."""
+    """The features that a row has weights for; its folder has the weights."""
 
+    folder: Path
     # The phrase table that is annotated, and its original number of scores.
     table: str
     num_scores: int
@@ -143,25 +145,20 @@ class Layout:
 
 
 @dataclass(frozen=True)
-class EarlierRow:
-    """A row that another one may start from."""
-
-    folder: Path
-    layout: Layout
-    num_features: int
-
-
-@dataclass(frozen=True)
 class Run:
     """A row of the table, with weights tuned with one seed."""
 
     row: "Row"
     seed: int
-    folder: Path
     parts: Parts
     layout: Layout
     inputs: tuple[Path, ...]  # everything that its translations depend on, except the weights
     earlier: tuple["Run", ...] = ()  # runs of rows with the same seed and a subset of features
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the tuned system."""
+        return self.layout.folder
 
     @property
     def weights(self) -> Path:
@@ -206,7 +203,7 @@ def tune_row(
     *,
     translations: Path,
     layout: Layout,
-    earlier: tuple[EarlierRow, ...] = (),
+    earlier: tuple[Layout, ...] = (),
     settings: RoundTuning = RoundTuning(),
     resume: bool = False,
     compute: Compute = Compute(),
@@ -231,11 +228,14 @@ def tune_row(
     )
 
 
-def start_weights(moses_ini: Path, new: Layout, earlier: tuple[EarlierRow, ...]) -> WeightPair:
+def start_weights(moses_ini: Path, new: Layout, earlier: tuple[Layout, ...]) -> WeightPair:
     """Return a row's start weights, from the earlier row that is best on dev, or from moses.ini."""
     best = max(
         reversed(earlier),  # on ties, the row with the most features, then the latest one
-        key=lambda row: (read_tune_report(row.folder / REPORT).reached, row.num_features),
+        key=lambda row: (
+            read_tune_report(row.folder / REPORT).reached,
+            len(row.columns) + len(row.extra),
+        ),
         default=None,
     )
     usual = MosesIni.read(str(moses_ini)).tuneable_weights()
@@ -243,8 +243,7 @@ def start_weights(moses_ini: Path, new: Layout, earlier: tuple[EarlierRow, ...])
     search = lists = usual
     if best is not None:
         search, lists = (
-            usual | _carried(weights, best.layout, new)
-            for weights in load_weights(best.folder / WEIGHTS)
+            usual | _carried(weights, best, new) for weights in load_weights(best.folder / WEIGHTS)
         )
     return WeightPair({name: search[name] for name in search if name not in new.of_lists}, lists)
 

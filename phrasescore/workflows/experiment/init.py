@@ -28,15 +28,17 @@ from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.system import read_system
+from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment.choice import (
     PLANS,
+    Forecast,
     NetworkChoice,
     TuningPlan,
     choose_networks,
     divide_time,
+    measure_search,
 )
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.forecast import Forecast, measure_search
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
 from phrasescore.workflows.experiment.rows import STANDARD
 from phrasescore.workflows.experiment.texts import (
@@ -148,7 +150,7 @@ def _write(
     characters, markup = search.characters, markup_of(ini)
     table = Path(search.slot("PhraseDictionaryMemory").arguments["path"])
 
-    texts = SystemText(ini.text_settings(), table, base).prepare(texts, folder)
+    texts = SystemText(TextProcessing.of(ini), characters, table).prepare(texts, folder)
     train = texts.pop("train")
     pairs = sum(1 for _ in read_parallel_text(*map(str, train)))
     alignments = None if given_alignments is None else Path(given_alignments)
@@ -179,7 +181,7 @@ def _write(
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
     sentences = {
         text.source: read_source(str(text.source), None, markup, characters=characters)
-        for text in (whole.data.dev, *whole.data.tests)
+        for text in whole.data.texts
     }
     sample = sentences[whole.data.dev.source]
     forecast = Forecast(

@@ -21,7 +21,7 @@ from phrasescore.settings.tuning import RoundTuning
 from phrasescore.systems.folder import INI, SYSTEM, write_system
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
-from phrasescore.workflows.experiment.functions import EarlierRow, Layout, Parts, Run
+from phrasescore.workflows.experiment.functions import Layout, Parts, Run
 from phrasescore.workflows.experiment.rows import ModelPlan, Row, XbleuPlan
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
 
@@ -149,15 +149,16 @@ class _Planner:
         files = (INI, STATE, *TABLE_FILES)
         names = unique_names((*files, *clean))[len(files) :]
         common = [
-            (row, parts, self._layout(row), self._inputs(row, parts))
+            (row, parts, self._inputs(row, parts))
             for row, parts in zip(rows, map(self._parts, rows), strict=True)
         ]
         for seed in seeds:
             runs: list[Run] = []
-            for name, (row, parts, layout, inputs) in zip(names, common, strict=True):
+            for name, (row, parts, inputs) in zip(names, common, strict=True):
                 folder = self._folder / name / (f"seed{seed}" if len(seeds) > 1 else "")
                 earlier = (each for each in runs if each.row.features() <= row.features())
-                runs.append(Run(row, seed, folder, parts, layout, inputs, tuple(earlier)))
+                layout = self._layout(row, folder)
+                runs.append(Run(row, seed, parts, layout, inputs, tuple(earlier)))
             yield from runs
 
     def _parts(self, row: Row) -> Parts:
@@ -185,7 +186,7 @@ class _Planner:
     def _columns(self, names: Iterable[str]) -> tuple[Any, ...]:
         return tuple(self._wanted.column(name, self._folder) for name in names)
 
-    def _layout(self, row: Row) -> Layout:
+    def _layout(self, row: Row, folder: Path) -> Layout:
         names = (*self._wanted.in_search(row), *self._wanted.in_lists(row))
         models = self._wanted.models
         prefixes = [
@@ -197,7 +198,7 @@ class _Planner:
         extra = dict(zip(names, number_names(prefixes), strict=True))
         of_lists = tuple(extra[name] for name in self._wanted.in_lists(row))
         feature = self._table_feature
-        return Layout(feature.name, feature.num_features, row.columns, extra, of_lists)
+        return Layout(folder, feature.name, feature.num_features, row.columns, extra, of_lists)
 
     def _inputs(self, row: Row, parts: Parts) -> tuple[Path, ...]:
         files: tuple[Path | None, ...] = self._files
@@ -309,9 +310,6 @@ class _Planner:
     def _tune(self, run: Run) -> Step:
         engine, dev, row = self._engine, self._wanted.data.dev, run.row
         tuning = self._wanted.tuning
-        earlier = (
-            EarlierRow(each.folder, each.layout, len(each.row.features())) for each in run.earlier
-        )
         settings = {
             "parts": run.parts,
             "source": dev.source,
@@ -319,7 +317,7 @@ class _Planner:
             "output": run.folder,
             "translations": run.output(dev),
             "layout": run.layout,
-            "earlier": tuple(earlier),
+            "earlier": tuple(each.layout for each in run.earlier),
             "settings": RoundTuning(
                 method=tuning.method,  # type: ignore[arg-type]  # it is checked
                 metric=tuning.metric,  # type: ignore[arg-type]

@@ -186,8 +186,8 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     own = table.table(name)
     if model.xbleu is not None:
         model = _like_its_start(own, model, model.xbleu, models)
-    named = model.kind or _kind(name)
-    if named is None:
+    named = model.kind or name
+    if not model.kind and name not in KINDS:
         problem = old_names.renamed("model", name, old_names.MODELS)
         raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
     kind = KINDS.get(named)
@@ -239,8 +239,8 @@ def _like_its_start(
         if getattr(model, key):
             raise own.error(key, f"is copied from {xbleu.model}, which is fine-tuned: remove it")
     start = models.get(xbleu.model) or ModelPlan(xbleu.model)
-    kind = start.kind or _kind(start.name)
-    if kind is None or start.xbleu:
+    kind = start.kind or start.name
+    if (not start.kind and kind not in KINDS) or start.xbleu:
         problem = f"expected a network that is trained on a table or text, got {xbleu.model!r}"
         raise own.table("xbleu").error("model", problem)
     start = replace(start, kind=kind)
@@ -260,11 +260,6 @@ def _like_its_start(
 def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
     """Return the reference files that the given names stand for."""
     return tuple(map(Path, find_references(names)))
-
-
-def _kind(name: str) -> str | None:
-    """Return the kind of network that a model's name stands for, or None."""
-    return name if name in KINDS else None
 
 
 def read_rows(
@@ -342,15 +337,15 @@ def _problems(
                 yield f"{name} has a name, which a column of a phrase table cannot have"
             continue
         if name not in models:
-            kind = _kind(name)
+            is_kind = name in KINDS
             try:
-                if kind is None and place != "search" and find_class(name) is not None:
+                if not is_kind and place != "search" and find_class(name) is not None:
                     NamedFeature(name).check((), of_phrases=place == "columns")
                     continue
             except PhrasescoreError as error:
                 yield str(error)
                 return
-            if kind is None:
+            if not is_kind:
                 known = [*models, *KINDS, *_FEATURES, *features]
                 if name in _OWN_TABLES:
                     yield f"expected a table [models.{name}] with {_OWN_TABLES[name]}"
@@ -359,7 +354,7 @@ def _problems(
                     f"model or feature {name!r}", name, known
                 )
                 return
-            models[name] = ModelPlan(name, kind)
+            models[name] = ModelPlan(name, name)
         model = models[name]
         if place == "columns" and not model.network.scores_phrases:
             yield f"expected a {_OF_PHRASES}, but {name} is a {model.kind}"

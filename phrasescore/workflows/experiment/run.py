@@ -6,8 +6,7 @@ Each step runs in its own process, so that it cannot change the memory or thread
 import logging
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from phrasescore.arguments import StrPath
@@ -19,7 +18,7 @@ from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.process import RunningStep, stop
 from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
-from phrasescore.workflows.experiment.table import describe, measure, write_table
+from phrasescore.workflows.experiment.table import measure, write_table
 
 _logger = logging.getLogger(__name__)
 
@@ -28,18 +27,9 @@ _INTERRUPTED = 130  # the exit code of a process stopped by Ctrl-C
 _LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
-    """A step of an experiment, as shown by a dry run."""
-
-    name: str
-    description: str
-    is_done: bool
-
-
 def plan_experiment(
     config: StrPath, folder: StrPath, *, rows: Sequence[str] = ()
-) -> list[PlannedStep]:
+) -> list[tuple[Step, bool]]:
     """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
@@ -49,10 +39,7 @@ def plan_experiment(
     _, plan, absolute = _prepare(config, folder, only_shown=True)
     steps = plan.needed(rows) if rows else plan.steps
     done = StepStates(absolute, plan.written, plan.names).done(steps)
-    return [
-        PlannedStep(step.name, step.description, is_done)
-        for step, is_done in zip(steps, done, strict=True)
-    ]
+    return list(zip(steps, done, strict=True))
 
 
 def run_experiment(
@@ -80,8 +67,7 @@ def run_experiment(
     """
     wanted, plan, absolute = _prepare(config, folder, only_shown=False)
     steps = plan.needed(rows) if rows else plan.steps
-    texts = (wanted.data.dev, *wanted.data.tests)
-    outputs = {run.output(text) for run in plan.runs for text in texts}
+    outputs = {run.output(text) for run in plan.runs for text in wanted.data.texts}
     outputs |= {run.report for run in plan.runs}
     # Outputs that exist for the current settings; an older run may have left others.
     existing: set[Path] = set()
@@ -108,7 +94,13 @@ def run_experiment(
             meter.update(note=step.name)
 
         def table() -> SystemsTable:
-            return _collect_table(wanted, plan, existing, states)
+            warnings = [
+                f"{step.name}: {line}"
+                for step in plan.steps
+                if states.is_done(step)
+                for line in states.state(step).warnings
+            ]
+            return measure(wanted, plan, existing, warnings)
 
         for step, is_done in zip(plan.steps, states.done(plan.steps), strict=True):
             if is_done and step not in steps:  # of another row
@@ -118,22 +110,6 @@ def run_experiment(
         result = table()
         write_table(result, plan.names, command)
         return result
-
-
-def _collect_table(
-    wanted: Experiment, plan: Plan, existing: Collection[Path], states: StepStates
-) -> SystemsTable:
-    """Return the table with the results so far."""
-    warnings = [
-        f"{step.name}: {line}"
-        for step in plan.steps
-        if states.is_done(step)
-        for line in states.state(step).warnings
-    ]
-    texts = (wanted.data.dev, *wanted.data.tests)
-    metric = wanted.tuning.table_metric
-    notes = [*describe(wanted)]
-    return measure(texts, plan.runs, existing, notes, plan.names, warnings, metric=metric)
 
 
 def _prepare(

@@ -21,6 +21,7 @@ from phrasescore.report.make_report import make_report
 from phrasescore.settings.evaluation import SectionName
 from phrasescore.workflows.experiment.config import Experiment, TextSet
 from phrasescore.workflows.experiment.functions import Run
+from phrasescore.workflows.experiment.plan import Plan
 from phrasescore.workflows.experiment.steps import TABLE_FILES, FileNames
 
 REPORT = "report"  # the folder of the page
@@ -35,18 +36,12 @@ ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more r
 
 
 def measure(
-    texts: Sequence[TextSet],
-    runs: Sequence[Run],
-    existing: Collection[Path],
-    notes: Sequence[str],
-    names: FileNames,
-    warnings: Sequence[str] = (),
-    *,
-    metric: TableMetric = "bleu",
+    wanted: Experiment, plan: Plan, existing: Collection[Path], warnings: Sequence[str] = ()
 ) -> SystemsTable:
-    """Return the table for the texts that have been translated so far; the first is for tuning."""
+    """Return the table for the texts that have been translated so far."""
+    texts, names, metric = wanted.data.texts, plan.names, wanted.tuning.table_metric
     runs_by_name: dict[str, list[Run]] = {}
-    for run in runs:
+    for run in plan.runs:
         runs_by_name.setdefault(run.row.name, []).append(run)
     scores: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
     for text in texts:
@@ -64,19 +59,19 @@ def measure(
         *([P_VALUES] if is_compared else []),
         ROUNDS,
         *(f"* {name}: {remark}." for name, remark in remarks),
-        *notes,
+        *describe(wanted),
         *(f"Warning of {warning}." for warning in warnings if not warning.endswith(known)),
     )
-    return SystemsTable(metric, all_notes, tuple(warnings), _texts(texts, names), rows)
-
-
-def _texts(texts: Sequence[TextSet], names: FileNames) -> tuple[TableText, ...]:
-    return tuple(
+    described = (
         TableText(
-            text.name, names.of(text.source), tuple(map(names.of, text.references)), number == 0
+            text.name,
+            names.of(text.source),
+            tuple(map(names.of, text.references)),
+            tuned=text is texts[0],
         )
-        for number, text in enumerate(texts)
+        for text in texts
     )
+    return SystemsTable(metric, all_notes, tuple(warnings), tuple(described), rows)
 
 
 def _compare(

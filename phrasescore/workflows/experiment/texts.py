@@ -3,14 +3,13 @@
 import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
 from moses_integration.alignments import parse_links
 from moses_integration.decoder.phrase_tables import TableLines
 from moses_integration.source_text import keys_of_sentences
-from moses_integration.text_settings import TextSettings
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import read_together
@@ -18,7 +17,7 @@ from phrasescore.io.folders import writing_folder
 from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, same_file, shorten
 from phrasescore.records import split_words
-from phrasescore.systems.text import LineRules
+from phrasescore.systems.text import TextProcessing, load_rules
 from phrasescore.systems.text_checks import likely_cause
 from phrasescore.workflows.building.preparation import CORPUS
 
@@ -33,11 +32,11 @@ Text = tuple[Path, ...]  # the source, and the translations
 
 @dataclass(frozen=True)
 class SystemText:
-    """How the texts of a system are prepared; ``folder`` has the truecasers."""
+    """How the texts of a system are prepared; ``characters`` are the words of its table."""
 
-    settings: TextSettings
+    rules: TextProcessing
+    characters: bool
     table: Path
-    folder: Path
 
     def prepare(self, texts: Mapping[str, Text], folder: Path) -> dict[str, Text]:
         """Return the prepared texts, which are written to a new folder if they must be changed.
@@ -51,20 +50,9 @@ class SystemText:
             return {"train": corpus, **self._write(texts, folder)}
         return self._write(texts, folder)
 
-    def _is_changed(self) -> bool:
-        return replace(self.settings, characters=False) != TextSettings()
-
     def _sentences(self, side: int, path: Path) -> Iterator[Sequence[str]]:
-        settings, side = self.settings, min(side, 1)
-        model = (settings.truecase_source, settings.truecase_target)[side]
-        rules = LineRules(
-            str(path),
-            settings.languages()[side],
-            settings.lowercase,
-            str(self.folder / model) if model else None,
-            not settings.keeps_known_case,
-        ).load()
-        prepare = rules if self._is_changed() else lambda *line: decode(str(path), *line)
+        rules = load_rules(self.rules, str(path), min(side, 1))
+        prepare = rules or (lambda *line: decode(str(path), *line))
         for number, line in enumerate(read_lines(str(path)), start=1):
             yield split_words(prepare(number, line).removesuffix("\r"))
 
@@ -72,7 +60,7 @@ class SystemText:
         samples: list[list[Sequence[str]]] = []
         for side, path in sides:
             sentences = list(islice(self._sentences(side, path), _LINES + 1))
-            if self.settings.characters:
+            if self.characters:
                 sentences = [split_line(str(path), *line) for line in enumerate(sentences, start=1)]
             samples.append(sentences)
         known = set[str](), set[str]()
@@ -98,7 +86,7 @@ class SystemText:
 
     def _is_cleaned(self, corpus: Text, train: Text) -> bool:
         """Return whether the training text in the folder of `build` is the given one, cleaned."""
-        if self.settings.characters or not all(path.exists() for path in corpus):
+        if self.characters or not all(path.exists() for path in corpus):
             return False
         if all(map(same_file, map(str, corpus), map(str, train))):
             return True
@@ -115,7 +103,7 @@ class SystemText:
         return True
 
     def _write(self, texts: Mapping[str, Text], folder: Path) -> dict[str, Text]:
-        if not self._is_changed():
+        if self.rules == TextProcessing():
             return dict(texts)
         written = {}
         with writing_folder(folder) as new:

@@ -2,7 +2,6 @@
 
 import gzip
 import math
-import os
 from pathlib import Path
 
 import pytest
@@ -72,83 +71,6 @@ def test_removing_the_new_columns_gives_back_odd_lines_byte_for_byte(
     assert b"\n".join([line and remove_scores(line, 2) for line in lines]) == ODD_TABLE.read_bytes()
 
 
-def test_moses_ini_gets_the_columns_and_the_table(
-    tmp_path: Path, model: RandomModel, tiny_table: Path
-) -> None:
-    ini, new_ini, out = tmp_path / "moses.ini", tmp_path / "new.ini", tmp_path / "out.gz"
-    ini.write_text(
-        "[feature]\n"
-        f"PhraseDictionaryMemory name=T0 num-features=2 path={tiny_table} input-factor=0\n"
-        "[weight]\nT0= 0.2 0.3\n"
-    )
-    options = ["--model", model.path, "--feature", "unknown_words", "-o", out]
-    succeeded(run(tiny_table, *options, "--moses-ini", ini, "--moses-ini-out", new_ini))
-    assert new_ini.read_text() == (
-        "[feature]\n"
-        f"PhraseDictionaryMemory name=T0 num-features=4 path={out} input-factor=0\n"
-        "[weight]\nT0= 0.2 0.3 0 0\n"
-    )
-
-
-@pytest.mark.parametrize("is_absolute", [True, False])
-def test_moses_ini_names_the_new_table_as_it_named_the_old_one(
-    tmp_path: Path,
-    model: RandomModel,
-    tiny_table: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    is_absolute: bool,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    old, new = (tiny_table, tmp_path / "out") if is_absolute else (Path(tiny_table.name), "out")
-    Path("moses.ini").write_text(
-        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
-    )
-    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
-    result = succeeded(run(tiny_table.name, "--model", model.path, "-o", "out", *inis))
-    assert f" path={new}\n" in Path("new.ini").read_text()
-    assert "warning" not in result.stderr
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("table", "out"), ("./table", "out"), ("table.gz", "{}/sub/out")]
-)
-def test_a_table_beside_the_moses_ini_is_named_from_there_and_another_one_absolutely(
-    tmp_path: Path,
-    model: RandomModel,
-    tiny_table: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    old: str,
-    new: str,
-) -> None:
-    # Moses runs in sub/, phrasescore above it.
-    monkeypatch.chdir(tmp_path)
-    Path("sub").mkdir()
-    Path("sub/table").write_bytes(tiny_table.read_bytes())
-    Path("sub/moses.ini").write_text(
-        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={old}\n[weight]\nT0= 1 1\n"
-    )
-    inis = ["--moses-ini", "sub/moses.ini", "--moses-ini-out", "sub/new.ini"]
-    succeeded(run("sub/table", "--model", model.path, "-o", "sub/out", *inis))
-    assert f" path={new.format(tmp_path)}\n" in Path("sub/new.ini").read_text()
-
-
-def test_a_moses_ini_of_another_table_is_warned_of(
-    tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "new.ini"]
-    # The same name in another folder, .gz or not, is where Moses was trained.
-    for path, is_other in ((f"/there/{tiny_table.name}.gz", False), ("whole-table", True)):
-        Path("moses.ini").write_text(
-            f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={path}\n"
-            "[weight]\nT0= 1 1\n"
-        )
-        result = succeeded(run(tiny_table.name, "--model", model.path, "-o", "out", *inis))
-        warning = f"moses.ini: T0 reads whole-table, not {tiny_table.name}, which gets new"
-        assert (warning in result.stderr) is is_other
-        assert ("warning" in result.stderr) is is_other
-
-
 def test_a_phrase_of_500_words_and_a_line_of_1_mb_are_scored(
     tmp_path: Path, model: RandomModel
 ) -> None:
@@ -181,13 +103,11 @@ def test_a_moses_ini_that_does_not_fit_is_refused_before_the_work(
 ) -> None:
     ini, out = tmp_path / "moses.ini", tmp_path / "out"
     ini.write_text(f"[feature]\n{features.format(table=tiny_table)}\n[weight]\nT0= 1 1 1 1\n")
-    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
-    result = run(tiny_table, "--model", model.path, "-o", out, *inis)
+    result = run(ini, "--model", model.path, "-o", out)
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1)
     assert str(ini) in result.stderr
     assert problem in result.stderr
     assert not out.exists()
-    assert not (tmp_path / "new.ini").exists()
 
 
 def test_files_that_are_in_the_way_are_named_and_kept(
@@ -201,54 +121,33 @@ def test_files_that_are_in_the_way_are_named_and_kept(
         assert not out.exists()
 
 
-@pytest.mark.parametrize("new_ini", ["missing/moses.ini", "model", "out", "out.part"])
-def test_a_place_for_moses_ini_that_cannot_be_is_refused_before_the_work(
-    tmp_path: Path, model: RandomModel, tiny_table: Path, new_ini: str
-) -> None:
-    ini = tmp_path / "moses.ini"
-    ini.write_text(
-        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
-        "[weight]\nT0= 1 1\n"
-    )
-    before = sorted(os.listdir(tmp_path))
-    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / new_ini]
-    check_refusal(run(tiny_table, "--model", model.path, "-o", tmp_path / "out", *inis), new_ini)
-    assert sorted(os.listdir(tmp_path)) == before
-
-
-def test_a_moses_ini_that_cannot_be_written_costs_no_scores(
+def test_a_system_that_cannot_be_written_costs_no_scores(
     tmp_path: Path, model: RandomModel, tiny_table: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ini, out = tmp_path / "moses.ini", tmp_path / "out"
+    ini, new = tmp_path / "moses.ini", tmp_path / "new"
     ini.write_text(
         f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
         "[weight]\nT0= 1 1\n"
     )
-    options = ["--model", model.path, "-o", out]
-    inis = ["--moses-ini", ini, "--moses-ini-out", tmp_path / "new.ini"]
+    options, out = ["--model", model.path, "-o", new], new / tiny_table.name
 
     def fail(*_arguments: object) -> None:
-        raise PhrasescoreError("new.ini: cannot write: No space left on device")
+        raise PhrasescoreError("moses.ini: cannot write: No space left on device")
 
     with monkeypatch.context() as patch:
         patch.setattr("moses_integration.moses_ini.MosesIni.write", fail)
-        result = run(tiny_table, *options, *inis)
+        result = run(ini, *options)
     assert (result.exit_code, out.exists()) == (1, False)
     assert "with --resume continues from there" in result.stderr
     whole = tiny_table.read_bytes()
     tiny_table.write_bytes(whole + b"rue ||| way ||| 1 0.5\n")
-    longer = run(tiny_table, *options, *inis, "--resume")
+    longer = run(ini, *options, "--resume")
     assert (longer.exit_code, out.exists()) == (1, False)
     assert f"{tiny_table}: has more lines than the 4 from which " in longer.stderr
     tiny_table.write_bytes(whole)
-    result = succeeded(run(tiny_table, *options, *inis, "--resume"))
+    result = succeeded(run(ini, *options, "--resume"))
     assert "continuing after line 4" in result.stderr
     assert "0 pairs scored" in result.stderr
-    assert f"path={out}\n" in (tmp_path / "new.ini").read_text()
+    assert f"path={tiny_table.name}\n" in (new / "moses.ini").read_text()
     lines = [remove_scores(line, 1) for line in out.read_bytes().splitlines()]
     assert lines == tiny_table.read_bytes().splitlines()
-
-
-def test_table_and_moses_ini_cannot_share_a_stream(model: RandomModel, tiny_table: Path) -> None:
-    inis = ["--moses-ini", "moses.ini", "--moses-ini-out", "-"]
-    assert run(tiny_table, "--model", model.path, *inis).exit_code == 2

@@ -24,12 +24,7 @@ class Case(NamedTuple):
 
 
 CASES = {
-    "annotate": Case(
-        "annotate table.gz --model rnn -o new.gz --moses-ini m.ini --moses-ini-out m.rnn.ini",
-        "wrote new.gz, m.rnn.ini; next, find the weight of the new column:",
-        f"phrasescore tune m.rnn.ini {_DEV} -o tuned",
-    ),
-    "annotate without a moses.ini": Case("annotate t --model rnn -o 'my new'", "wrote 'my new'"),
+    "annotate a table": Case("annotate t --model rnn -o 'my new'", "wrote 'my new'"),
     "annotate a system": Case(
         "annotate system --model rnn -o .",
         "wrote .; next, find the weight of the new column:",

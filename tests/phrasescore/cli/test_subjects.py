@@ -47,7 +47,6 @@ def test_each_option_has_a_subject_and_stands_once_in_the_help(name: str) -> Non
     ("flag", "subject"),
     [
         ("--output", "Output"),
-        ("--moses-ini-out", "Output"),
         ("--resume", "Long runs"),
         ("--precision", "Devices and speed"),
         ("--device", "Devices and speed"),
@@ -65,7 +64,7 @@ def test_an_option_of_several_verbs_has_one_subject(flag: str, subject: str) -> 
         if isinstance(param, SubjectOption) and flag in param.opts
     }
     # They are options of a part of these verbs, which has a subject of its own.
-    others = {"--moses-ini-out": "generate", "--feature": "train"}
+    others = {"--feature": "train"}
     found.pop(others.get(flag, ""), None)
     assert len(found) >= 2
     assert {*found.values()} == {subject}

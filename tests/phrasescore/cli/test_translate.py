@@ -245,12 +245,6 @@ def test_the_number_of_shown_hypotheses_changes_no_translation(folder: Path) -> 
     assert longer.stdout != expected
 
 
-def test_weights_of_lists_need_the_features_of_lists(folder: Path) -> None:
-    (folder / "system.toml").write_text(SYSTEM.replace(LISTS, ""))
-    result = translate(system="system.toml")
-    check_refusal(result, "a weight for RNNsearch0, a feature that the n-best lists lack")
-
-
 def test_the_confidence_is_a_curve_over_the_share_of_the_list(folder: Path) -> None:
     slope, offset = 2.0, 1.0  # in CONFIDENCE
     options = ("--workers", "1", "--confidence", "--nbest", "lists", "--nbest-size", "9")
@@ -381,16 +375,6 @@ def test_the_sentences_before_a_wrong_line_of_a_stream_are_translated(folder: Pa
 
 
 # Text and paths
-
-
-def test_paths_do_not_depend_on_the_working_folder(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    expected = run("translate", "system.toml", "source", "--workers", "1").stdout
-    (folder / "elsewhere").mkdir()
-    monkeypatch.chdir(folder / "elsewhere")
-    result = run("translate", "../system.toml", "../source", "--workers", "1")
-    assert (result.exit_code, result.stdout) == (0, expected)
 
 
 def test_text_is_prepared_and_restored(folder: Path) -> None:

@@ -200,7 +200,9 @@ def test_workers_on_other_machines_get_absolute_paths(folder: Path) -> None:
 def test_settings_that_change_nothing_are_refused(
     system: str, compute: Compute, problem: str
 ) -> None:
-    Path("moses.toml").write_text('moses_ini = "moses.ini"\ndecoder = { command = "cat {nbest}" }\n')
+    Path("moses.toml").write_text(
+        'moses_ini = "moses.ini"\ndecoder = { command = "cat {nbest}" }\n'
+    )
     with pytest.raises(ArgumentError, match=problem):
         load_system(system, compute=compute)
     with pytest.raises(ArgumentError, match="--engine ray requires a file: a stream is"):
@@ -302,11 +304,6 @@ def test_a_translator_is_used_in_a_with_block() -> None:
     ("weights", "error", "problem"),
     [
         ({"LM0": (1.0, 2.0)}, ConfigError, "moses.ini: weights: expected 1 weights for LM0, found"),
-        (
-            {"LSTM0": (1.0,)},
-            ConfigError,
-            "a weight for LSTM0, a feature that the n-best lists lack",
-        ),
         ({"LM0": None}, ArgumentError, "weights: LM0: expected a number, or a sequence"),
         (
             dict.fromkeys(("LM0", "WordPenalty0", "Distortion0", "PhrasePenalty0"), (0.0,))

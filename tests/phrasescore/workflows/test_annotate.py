@@ -37,44 +37,11 @@ def test_it_returns_counts_and_sentences_and_hands_on_progress(
     assert [len(line.split(" ||| ")[2].split()) for line in lines] == [4, 4, 4, 4]
 
 
-def test_relative_paths_in_a_moses_ini_of_another_folder_are_warned_of(
-    tmp_path: Path, tiny_table: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    (tmp_path / "other").mkdir()
-    ini = tmp_path / "moses.ini"
-    ini.write_text(
-        f"[feature]\nPhraseDictionaryMemory name=T0 num-features=2 path={tiny_table}\n"
-        "KENLM name=LM0 path=lm.gz\nKENLM name=LM1 path=/lm.gz\nDistortion\n[weight]\nT0= 1 1\n"
-    )
-
-    def warned(new: str) -> list[str]:
-        caplog.clear()
-        out = tmp_path / "out"
-        phrasescore.annotate(
-            tiny_table, [NUMBERS], out, moses_ini=ini, moses_ini_out=tmp_path / new
-        )
-        return warnings(caplog)
-
-    (warning,) = warned("other/new.ini")
-    assert warning == (
-        f"{tmp_path}/other/new.ini is in another folder than {ini} and has relative paths, "
-        "which Moses resolves from its working folder; make them absolute: lm.gz"
-    )
-    assert warned("new.ini") == []
-    ini.write_text(ini.read_text().replace("path=lm.gz", "path=/lm.gz"))
-    assert warned("other/new.ini") == []
-
-
 @pytest.mark.parametrize(
     ("columns", "options", "problem"),
     [
         ([], {}, "nothing to add"),
         ([LanguageModel("lm.arpa")], {}, "a language model can only be used with rescore"),
-        (
-            [NUMBERS],
-            {"moses_ini": "x"},
-            "--moses-ini and --moses-ini-out must be given together",
-        ),
         ([NUMBERS], {"resume": True}, "--resume needs --output FILE"),
     ],
 )
@@ -136,7 +103,6 @@ def test_a_system_gets_a_table_with_columns_of_weight_0(
     [
         ("old", {}, "expected the folder of the new system, which is not that of the old one"),
         ("-", {}, "expected the folder of the new system"),
-        ("new", {"moses_ini": "a", "moses_ini_out": "b"}, "--moses-ini is for a table"),
         ("new", {"texts": ["none"]}, "none: cannot open"),
     ],
 )

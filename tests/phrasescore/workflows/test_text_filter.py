@@ -61,10 +61,10 @@ def test_lines_of_characters_are_looked_for_in_the_characters_of_the_texts(folde
     ini = f"# phrasescore: characters = true\n[feature]\n{feature}[weight]\nTM0= 1\n"
     (folder / "moses.ini").write_text(ini)
     (folder / "text").write_text("ma na\nan\n")
-    options = {"moses_ini": folder / "moses.ini", "moses_ini_out": folder / "new.ini"}
-    found = annotate(folder, "out", **options).decode().splitlines()
+    texts = [folder / "text"]
+    phrasescore.annotate(folder / "moses.ini", COLUMNS, folder / "new", texts=texts)
+    found = (folder / "new" / "table").read_text("utf-8").splitlines()
     assert [line.split(" ||| ")[0] for line in found] == ["m a", "\u2581 n"]
-    assert (folder / "new.ini").read_text().startswith("# phrasescore: characters = true\n")
 
 
 def test_lines_whose_source_occurs_stay_with_their_scores(

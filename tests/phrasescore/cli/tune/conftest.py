@@ -1,16 +1,23 @@
-"""The folder that the tests of the tuning loop share."""
+"""The folders that the tests of tuning share."""
 
 from pathlib import Path
 
 import pytest
 
 from tests.phrasescore.cli.tune.loop_folder import Folder
+from tests.phrasescore.cli.tune.tune_folder import TuneFolder
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
     monkeypatch.chdir(tmp_path)
     return Folder(tmp_path)
+
+
+@pytest.fixture
+def lists(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
+    monkeypatch.chdir(tmp_path)
+    return TuneFolder(tmp_path)
 
 
 @pytest.fixture(autouse=True)

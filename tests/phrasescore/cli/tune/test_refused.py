@@ -10,50 +10,43 @@ from phrasescore.systems import tuning as tuning_module
 from tests.command_line import check_refusal, succeeded
 from tests.phrasescore.cli.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
 
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TuneFolder:
-    monkeypatch.chdir(tmp_path)
-    return TuneFolder(tmp_path)
-
-
 # What is wrong with the input
 
 
-def test_dense_and_sparse_features_may_be_mixed(folder: TuneFolder) -> None:
-    (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
-    succeeded(folder.run("-o", "out"))
+def test_dense_and_sparse_features_may_be_mixed(lists: TuneFolder) -> None:
+    (lists.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 "))
+    succeeded(lists.run("-o", "out"))
     assert set(load_weights("out").lists) == {"LM0", "TM0", "EncoderDecoder0", "WT_o"}
-    (folder.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
-    assert "nbest:7: the feature WT_o has '_' in its name" in folder.refusal()
+    (lists.path / "nbest").write_text(NBEST.replace("o  ||| ", "o  ||| WT_o= 1 2 "))
+    assert "nbest:7: the feature WT_o has '_' in its name" in lists.refusal()
 
 
-def test_weights_that_are_not_one_a_value_are_refused(folder: TuneFolder) -> None:
-    (folder.path / "weights").write_text(WEIGHTS + "EncoderDecoder0= 1\n")
+def test_weights_that_are_not_one_a_value_are_refused(lists: TuneFolder) -> None:
+    (lists.path / "weights").write_text(WEIGHTS + "EncoderDecoder0= 1\n")
     problem = "expected 1 weights for EncoderDecoder0, one per value, found 2"
-    assert folder.refusal() == f"weights: {problem}"
+    assert lists.refusal() == f"weights: {problem}"
 
 
-def test_start_weights_that_are_all_zero_are_refused(folder: TuneFolder) -> None:
-    (folder.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nEncoderDecoder0= 0\n")
-    assert folder.refusal() == "weights: expected weights that are not all zero"
+def test_start_weights_that_are_all_zero_are_refused(lists: TuneFolder) -> None:
+    (lists.path / "weights").write_text("LM0= 0\nTM0= 0\nTM0= 0\nEncoderDecoder0= 0\n")
+    assert lists.refusal() == "weights: expected weights that are not all zero"
 
 
 @pytest.mark.parametrize("option", ["-o", "--report"])
-def test_a_folder_that_is_not_there_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
+def test_a_folder_that_is_not_there_is_said_before_tuning(lists: TuneFolder, option: str) -> None:
     options = {"-o": "out", option: "nowhere/file"}
     check_refusal(
-        folder.run(*(text for pair in options.items() for text in pair)),
+        lists.run(*(text for pair in options.items() for text in pair)),
         "Error: nowhere/file: cannot write: there is no folder",
     )
-    assert not (folder.path / "out").exists()
+    assert not (lists.path / "out").exists()
 
 
 # The user
 
 
 def test_ctrl_c_writes_the_best_weights_so_far(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch
+    lists: TuneFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from tuning.methods import StopTuning, load_method
 
@@ -73,7 +66,7 @@ def test_ctrl_c_writes_the_best_weights_so_far(
         return interrupted
 
     monkeypatch.setattr(tuning_module, "load_method", load)
-    result = folder.run("-o", "out")
+    result = lists.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("-> 100.00\nphrasescore: interrupted\n")
     assert load_weights("out").lists["EncoderDecoder0"][0] > 0
@@ -81,13 +74,13 @@ def test_ctrl_c_writes_the_best_weights_so_far(
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_signal_during_the_report_keeps_the_weights_found(
-    folder: TuneFolder, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+    lists: TuneFolder, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
     def interrupted(*_: object) -> None:
         signal.raise_signal(number)
 
     monkeypatch.setattr("phrasescore.workflows.tune_lists.with_contributions", interrupted)
-    result = folder.run("-o", "out", "--report", "report")
+    result = lists.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert load_weights("out").lists["EncoderDecoder0"][0] > 0
     assert "BLEU" in Path("report").read_text(encoding="utf-8")
@@ -119,16 +112,16 @@ LISTS = "--lists nbest --references reference --weights weights"
     ],
 )
 def test_options_that_do_not_go_together_are_a_wrong_command_line(
-    folder: TuneFolder, options: str, problem: str
+    lists: TuneFolder, options: str, problem: str
 ) -> None:
-    check_refusal(folder.call(*options.split()), problem, 2)
+    check_refusal(lists.call(*options.split()), problem, 2)
 
 
 @pytest.mark.parametrize("option", ["-o", "--report"])
-def test_a_name_that_is_none_is_said_before_tuning(folder: TuneFolder, option: str) -> None:
-    before = sorted(folder.path.iterdir())
+def test_a_name_that_is_none_is_said_before_tuning(lists: TuneFolder, option: str) -> None:
+    before = sorted(lists.path.iterdir())
     options = {"-o": "out", option: ""}
-    result = folder.run(*(text for pair in options.items() for text in pair))
+    result = lists.run(*(text for pair in options.items() for text in pair))
     assert result.exit_code == 1
     assert result.stderr == "Error: expected the name of a file to write, found ''\n"
-    assert sorted(folder.path.iterdir()) == before
+    assert sorted(lists.path.iterdir()) == before

@@ -160,21 +160,6 @@ def test_a_run_that_is_stopped_after_trials_has_the_same_start(
     assert ends[0] == ends[1]
 
 
-@pytest.mark.parametrize("is_decided", [False, True])
-def test_a_resumed_run_does_not_choose_its_start_again(folder: Folder, is_decided: bool) -> None:
-    (folder.path / "moses.ini").write_text(NEW)
-    whole = folder.run("--iterations", "2")
-    state = folder.state()
-    first = state["rounds"][0]["weights"][0]
-    if not is_decided:  # killed after the first round was decoded
-        state |= {"rounds": [], "next": first}
-        (folder.path / "work" / "tune.json").write_text(json.dumps(state))
-    resumed = succeeded(folder.run("--iterations", "2", "--resume"))
-    assert "start weight of" not in resumed.stderr
-    assert rounds(resumed) == rounds(whole)
-    assert folder.state()["rounds"][0]["weights"][0] == first
-
-
 def test_a_run_that_decoded_nothing_is_begun_anew(folder: Folder) -> None:
     folder.set_mood("die")
     assert "ended with exit code 7" in folder.run().stderr
@@ -372,11 +357,3 @@ def test_a_run_with_another_model_is_not_gone_on_with(folder: Folder) -> None:
     check_refusal(folder.run(*options, "--resume"), f"{resumed}content of the models (")
     folder.write_system('lexicon = "lex"', 'model = "cslm", unnormalized = true')
     check_refusal(folder.run(*options, "--resume"), resumed)
-
-
-def test_a_run_of_0_3_is_refused(folder: Folder) -> None:
-    assert folder.run("--iterations", "1").exit_code == 0
-    state = folder.path / "work" / "tune.json"
-    state.write_text(state.read_text().replace('"run": {', '"settings": {'))
-    problem = "work/tune.json: expected the state of a run of this version"
-    check_refusal(folder.run("--resume"), problem)

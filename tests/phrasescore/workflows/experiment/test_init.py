@@ -15,16 +15,16 @@ from click.testing import Result
 from phrasescore.errors import PhrasescoreError
 from phrasescore.systems.folder import write_system
 from phrasescore.systems.system import read_system
-from phrasescore.workflows.experiment import choice, forecast
+from phrasescore.workflows.experiment import choice
 from phrasescore.workflows.experiment.choice import (
     PLANS,
     NetworkChoice,
     TuningPlan,
     choose_networks,
     divide_time,
+    total_seconds,
 )
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.forecast import total_seconds
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.steps import Step
 from tests.command_line import check_refusal, run, succeeded
@@ -227,7 +227,7 @@ def test_a_busy_machine_is_said_and_does_not_count(
     clock = SimpleNamespace(
         monotonic=lambda: wall * time.process_time(), process_time=time.process_time
     )
-    monkeypatch.setattr(forecast, "time", clock)
+    monkeypatch.setattr(choice, "time", clock)
     result = succeeded(init())
     assert ("warning: the machine is busy: translating 12 sentences took" in result.stderr) == (
         is_busy

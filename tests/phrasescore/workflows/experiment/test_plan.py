@@ -13,9 +13,8 @@ from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import ListTraining, NewNetwork
-from phrasescore.workflows.experiment.choice import NetworkChoice, TuningPlan
+from phrasescore.workflows.experiment.choice import Forecast, NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.config import read_experiment
-from phrasescore.workflows.experiment.forecast import Forecast
 from phrasescore.workflows.experiment.functions import start_weights
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.table import describe

@@ -35,14 +35,6 @@ def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
     assert StepStates(steps.folder).state(step).warnings == []
 
 
-def test_a_message_quotes_the_latest_run_of_a_step_alone(steps: Steps) -> None:
-    steps.run()
-    (steps.folder / "command.py").write_text("import sys; sys.exit('no such table')")
-    (steps.folder / "input").write_text("news")
-    with pytest.raises(PhrasescoreError, match=r"a\.log\): no such table$"):
-        steps.run()
-
-
 def test_a_step_that_fails_shows_the_end_of_its_log_and_leaves_no_output(steps: Steps) -> None:
     steps.mood("b", "fail")
     with pytest.raises(PhrasescoreError, match=r"^b ended with exit code 7 .*no such table$"):

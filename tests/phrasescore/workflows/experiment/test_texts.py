@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.text_settings import TextSettings
+from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment.texts import SystemText
 
 
@@ -17,7 +17,8 @@ def test_texts_are_truecased_as_the_training_text_was(
     table.write_text("".join(f"{word} ||| {word} ||| 1\n" for word in ("US", "see", "us")))
     text = tmp_path / "text"
     text.write_text("see US us\n")
-    settings = TextSettings(truecase_source="case", truecase_target="case", keeps_known_case=keeps)
-    system = SystemText(settings, table, tmp_path)
+    case = tmp_path / "case"
+    rules = TextProcessing("", False, case, case, changes_known_case=not keeps)
+    system = SystemText(rules, False, table)
     written = system.prepare({"train": (text, text), "dev": (text, text)}, tmp_path / "new")
     assert [path.read_text() for path in written["dev"]] == [words, words]

@@ -88,12 +88,6 @@ def test_a_compressed_request_is_decompressed(coding: str, body: bytes) -> None:
     assert (status, answer["translations"][0]["text"]) == (200, "LA")
 
 
-def test_moses_calls_may_be_compressed() -> None:
-    body = gzip.compress(xmlrpc.client.dumps(({"text": "la"},), "translate").encode())
-    asked = ask_application(make(Collector(upper)), "/RPC2", body, content_encoding="gzip")
-    assert xmlrpc.client.loads(asyncio.run(asked)[2])[0] == ({"text": "LA"},)
-
-
 def test_a_body_that_is_as_long_as_the_limit_is_read() -> None:
     body = gzip.compress(ONE.ljust(LIMIT))
     assert answer_of(make(Collector(upper)), body, content_encoding="gzip")[0] == 200

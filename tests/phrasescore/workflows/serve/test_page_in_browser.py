@@ -26,13 +26,6 @@ def server(folder: Path) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="module")
-def plain(folder: Path) -> Iterator[Server]:
-    """A system without features of lists."""
-    with serving(folder, "plain.toml", "--workers", "1") as running:
-        yield running
-
-
 def translate(page: Page, text: str) -> None:
     page.locator("#text").fill(text)
     page.locator("#result").evaluate("result => { result.hidden = true; }")
@@ -89,17 +82,6 @@ def check_shown(page: Page, source: list[str], hypothesis: dict[str, Any]) -> No
         " [...row.cells].slice(1).map((cell) => +cell.style.getPropertyValue('--weight')))"
     )
     assert weights == hypothesis["attention"]
-
-
-def test_an_unknown_word_is_in_a_column(new_page: NewPage, plain: Server) -> None:
-    page = new_page()
-    page.goto(plain.url)
-    translate(page, "la xyz")
-    heads = texts(page, "#alternatives thead th")
-    cells = texts(page, "#alternatives tbody tr:first-child .number")
-    row = dict(zip(heads[1:], map(float, cells), strict=True))
-    assert row["UnknownWordPenalty0"] == -100
-    assert row.pop("score") == pytest.approx(sum(row.values()), abs=0.005)  # three decimals
 
 
 @pytest.mark.slow
