@@ -38,7 +38,7 @@ _SHOWN = 200  # maximum length, in a message, of an error from another package
 
 @dataclass(frozen=True, slots=True)
 class PackageClass:
-    """The class of a feature in another package, with its arguments."""
+    """The class of a feature in another package."""
 
     name: str
     package: str  # its name and version; another version may compute other values

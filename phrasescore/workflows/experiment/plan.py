@@ -385,7 +385,7 @@ def _file(ini: MosesIni, path: str) -> Path:
 
 
 def _folder_name(names: tuple[str, ...]) -> str:
-    """Return the name of a folder for columns; plug-ins' arguments may have slashes."""
+    """Return the name of a folder for columns, whose own names may have slashes."""
     name = "+".join(names)
     clean = re.sub(r"[^\w.+-]", "_", name)
     return name if clean == name else f"{clean[:40]}-{digest_text(name)[:8]}"

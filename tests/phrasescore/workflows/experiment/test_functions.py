@@ -105,7 +105,7 @@ def test_settings_with_other_names_of_files() -> None:
         "columns": (
             Network("/a/joint", unnormalized=True),
             Command("/bin/sh qe.sh --model=/a/qe", timeout=5.0),
-            NamedFeature("qe:list=/a/list,n=2"),
+            NamedFeature("unknown_words", model="/a/rnn"),
             CTranslate2Model("/a/gpt", prompt="{source}"),
         ),
         "settings": NewNetwork(minutes=2, changes=("training.batch_size=8",)),
@@ -116,7 +116,7 @@ def test_settings_with_other_names_of_files() -> None:
         "columns": [
             {"model": "joint", "unnormalized": True},
             {"command": "sh qe.sh --model=qe", "timeout": 5.0},
-            {"feature": "qe:list=list,n=2"},
+            {"feature": "unknown_words", "model": "rnn"},
             {"ctranslate2": "gpt", "prompt": "{source}"},
         ],
         "settings": {"minutes": 2, "changes": ["training.batch_size=8"]},
