@@ -100,7 +100,7 @@ class LineRules:
 
 
 class SystemSentence(NamedTuple):
-    """A sentence to translate: its words, and the tokens of the search, words or characters."""
+    """A sentence to translate: its words, and its tokens in the search: words, or characters."""
 
     words: tuple[str, ...]
     tokens: tuple[str, ...]
