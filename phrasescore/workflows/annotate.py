@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 from moses_integration.ini_text import IniText
-from moses_integration.moses_ini import PhraseTableFeature
+from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG
@@ -89,7 +89,7 @@ def annotate(
         check_files(inputs, [output, *work_files(output)])
         chosen = None
         if text_paths:
-            chosen = TextFilter(text_paths, None if new is None else new.system.read_ini())
+            chosen = TextFilter(text_paths, None if new is None else new.ini)
         return _annotate(path, wanted, output, new, chosen, resume, compute, progress)
 
 
@@ -171,7 +171,7 @@ class NewSystem:
     """A system whose table gets columns, in a new folder."""
 
     system: System
-    feature: PhraseTableFeature
+    ini: MosesIni  # of the old system, until `declare` is called
     table: str  # the old one
     output: str  # the new one
     columns: tuple[Column, ...]
@@ -187,21 +187,18 @@ class NewSystem:
             problem = "expected the folder of the new system, which is not that of the old one"
             raise ArgumentError(f"--output: {problem}, got {folder!r}")
         ini = system.read_ini()
-        feature = ini.find_phrase_table()
-        table = ini.resolve(feature.path or "")
+        table = ini.resolve(ini.find_phrase_table().path or "")
         if not os.path.exists(table) and os.path.exists(f"{table}.gz"):
             table += ".gz"
         output = os.path.join(folder, os.path.basename(table))
-        return cls(system, feature, table, output, columns)
+        return cls(system, ini, table, output, columns)
 
     def declare(self, num_scores: int) -> Callable[[], None]:
         """Return a function that writes the new system, except its table."""
-        folder = Path(self.output).parent
-        ini = self.system.read_ini()
+        folder, ini, more = Path(self.output).parent, self.ini, len(self.columns)
         ini.folder = ini.folder or "."
         ini.move(folder)
-        name, more = self.feature.name, len(self.columns)
-        ini.add_scores(more, os.path.basename(self.output), num_scores=num_scores)
+        name = ini.add_scores(more, os.path.basename(self.output), num_scores=num_scores).name
 
         def extended(weights: Weights) -> Weights:
             return {**weights, name: (*weights.get(name, ()), *[0.0] * more)}
