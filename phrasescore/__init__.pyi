@@ -58,6 +58,7 @@ from phrasescore.workflows.experiment.run import run_experiment as run_experimen
 from phrasescore.workflows.export import ExportSummary as ExportSummary
 from phrasescore.workflows.export import export as export
 from phrasescore.workflows.export import export_system as export_system
+from phrasescore.workflows.fine_tune import fine_tune as fine_tune
 from phrasescore.workflows.generate import GenerateSummary as GenerateSummary
 from phrasescore.workflows.generate import generate as generate
 from phrasescore.workflows.load_model import ScoringModel as ScoringModel
@@ -75,7 +76,6 @@ from phrasescore.workflows.segment import segment as segment
 from phrasescore.workflows.select import SelectSummary as SelectSummary
 from phrasescore.workflows.select import select as select
 from phrasescore.workflows.show import show as show
-from phrasescore.workflows.train import fine_tune as fine_tune
 from phrasescore.workflows.train import train as train
 from phrasescore.workflows.translate import TranslateSummary as TranslateSummary
 from phrasescore.workflows.translate import translate as translate

@@ -112,7 +112,7 @@ def train(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
-    from phrasescore.workflows.train import fine_tune
+    from phrasescore.workflows.fine_tune import fine_tune
 
     own = {*_OF_LISTS, "kind", "output", "alignments", "device", "threads"}
     own |= names_of(ListTraining, UnfinishedRun)

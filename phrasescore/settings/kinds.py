@@ -8,6 +8,10 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from phrasescore.errors import ArgumentError
+from phrasescore.settings import old_names
+from phrasescore.settings.toml_file import unknown
+
 # Size of a layer. The limit exceeds any memory, and catches typing errors early.
 Size = Annotated[int, Meta(ge=1, le=1 << 16)]
 # Number of words in a shortlist; ids are stored in 32 bits.
@@ -260,6 +264,12 @@ def kind_names(**properties: bool) -> list[str]:
     ]
 
 
-def meant_kind(name: str) -> str:
-    """Return the kind that papers call by this name; return other names unchanged."""
-    return next((kind.name for kind in KINDS.values() if name.lower() in kind.other_names), name)
+def find_kind(name: str) -> NetworkKind:
+    """Return a kind of network; for another name of a kind, the error has the right one."""
+    if name not in KINDS:
+        meant = (kind.name for kind in KINDS.values() if name.lower() in kind.other_names)
+        problem = old_names.renamed("kind", name, old_names.KINDS) or unknown(
+            "kind of network", next(meant, name), KINDS
+        )
+        raise ArgumentError(f"KIND: {problem}")
+    return KINDS[name]

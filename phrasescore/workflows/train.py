@@ -1,42 +1,29 @@
-"""Train a network on a phrase table or text, or fine-tune one on n-best lists."""
+"""Train a network on a phrase table or text."""
 
 import logging
 import os
-from collections.abc import Iterator, Sequence
-from itertools import zip_longest
+from collections.abc import Sequence
 
-from moses_integration.alignments import affiliate_sentence, parse_links
-from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
-from moses_integration.phrase_table import read_phrase_table
-from moses_integration.table_line import joint_count
-from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.arguments import StrPath
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, DataError, ModelError, shown_path
-from phrasescore.evaluation.sentences import find_references
-from phrasescore.features.model import network_name
-from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
+from phrasescore.errors import ArgumentError
 from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.text import read_lines, same_file
-from phrasescore.models.checkpoint import CurvePoint, TrainingRecord, load_checkpoint
+from phrasescore.io.text import same_file
+from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhrasePair
-from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.config import fine_tuning_settings, layer_settings
-from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names, meant_kind
-from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
-from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
+from phrasescore.settings.config import layer_settings
+from phrasescore.settings.kinds import NetworkKind, find_kind, kind_names
+from phrasescore.settings.training import NewNetwork, UnfinishedRun
 from phrasescore.training.likelihood import PairRun
 from phrasescore.training.loop import TrainingProgress
-from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.verdict import judge_model
 from phrasescore.vocabulary import CHARACTERS
-from phrasescore.workflows.training_lists import find_feature, read_training_lists
+from phrasescore.workflows.training_pairs import read_training_pairs
 
 _logger = logging.getLogger(__name__)
 
@@ -78,12 +65,7 @@ def train(
     aligned = optional_path(alignments)
     reverse, right_to_left = settings.reverse, settings.right_to_left
     compute.check_only("device", "threads")
-    network = KINDS.get(kind)
-    if network is None:
-        problem = old_names.renamed("kind", kind, old_names.KINDS) or unknown(
-            "kind of network", meant_kind(kind), KINDS
-        )
-        raise ArgumentError(f"KIND: {problem}")
+    network = find_kind(kind)
     _check_arguments(network, paths, aligned, settings)
     paths = paths if aligned is None else (*paths, aligned)
     model, work = model_folders(output)
@@ -106,7 +88,7 @@ def train(
         _logger.info("%s: no unfinished run found; starting a new one", work)
     run = PairRun(
         inputs=paths,
-        read=lambda: _read(network, paths, progress),
+        read=lambda: read_training_pairs(network, paths, progress),
         model=model,
         work=work,
         config=layered,
@@ -115,96 +97,13 @@ def train(
         right_to_left=right_to_left,
         keep_work=state.keep_work,
     )
-    return _run_training(run, state, compute, progress)
+    return run_training(run, state, compute, progress)
 
 
-def fine_tune(
-    model: StrPath,
-    lists: Sequence[StrPath],
-    source: StrPath,
-    references: Sequence[StrPath],
-    weights: WeightsSource,
-    output: StrPath,
-    *,
-    alignments: StrPath | None = None,
-    kind: str | None = None,
-    settings: ListTraining = ListTraining(),
-    state: UnfinishedRun = UnfinishedRun(),
-    compute: Compute = Compute(),
-    progress: ProgressCallback | None = None,
-) -> TrainingRecord:
-    """Fine-tune a network to increase the expected BLEU of its log-linear model.
-
-    The gradient of the expected sentence BLEU on n-best lists changes only the network: its weight
-    and the other features' weights are fixed. Some lists are held out. If a validation raises their
-    expected BLEU, the network is kept; otherwise the best one is restored and the learning rate is
-    halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
-
-    :param lists: n-best lists for all sentences; the lists in several files are concatenated. No
-        table, language model or network should have been trained on these sentences. An
-        encoder-decoder requires lists with the phrase segmentation, and a joint model lists with
-        word alignments; `translate` writes both.
-    :param source: the tokenised sentences, one per line.
-    :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param weights: all weights of the log-linear model, including the network's: a file or values.
-    :param output: the model folder to write.
-    :param alignments: word alignments between the sentences and their first references,
-        ``0-0 1-2`` per line; for a joint model.
-    :param kind: the expected kind of the network; None for any.
-    :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way or belongs to a different run, or if the
-        network has no weight.
-    """
-    check_sequences(lists=lists, references=references)
-    compute.check_only("device", "threads")
-    if not lists or not references:
-        raise ArgumentError("--lists and --references are both required")
-    paths = [os.fspath(path) for path in lists]
-    texts = [os.fspath(source), *find_references(references)]
-    aligned = optional_path(alignments)
-    named = (*paths, *texts, aligned, weights_path(weights))
-    files = tuple(path for path in named if path is not None)
-    check_files(files, ())
-    folder, work = model_folders(output)
-    start = load_checkpoint(model)
-    found = start.config.kind
-    if kind not in (None, found):
-        raise ModelError(f"{os.fspath(model)}: expected a model of the kind {kind}, found {found}")
-    _check_alignments(start.config.network, aligned)
-    known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
-    prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
-    name = settings.feature or f"{prefix}0"
-    known = old_names.weights_for([name], known, where)
-    own = find_feature(known, name, where)
-    stored = RunFolder(work).settings() if state.resume else None
-    run = ListRun(
-        start=start,
-        feature=name,
-        objective=ExpectedBleu(own.weight, settings.likelihood),
-        inputs=files,
-        read=lambda: read_training_lists(
-            paths,
-            texts[0],
-            texts[1:],
-            known,
-            own,
-            start,
-            alignments=aligned,
-            where=where,
-            progress=progress,
-        ),
-        model=folder,
-        work=work,
-        config=fine_tuning_settings(start.config, settings.changes, settings.limits(), stored),
-        device=device_of_rank(compute.device),
-        keep_work=state.keep_work,
-    )
-    return _run_training(run, state, compute, progress)
-
-
-def _run_training(
+def run_training(
     run: TrainingRun, state: UnfinishedRun, compute: Compute, progress: ProgressCallback | None
 ) -> TrainingRecord:
+    """Train, log the results, and return the record of the model."""
     curve: list[CurvePoint] = []
     threads = compute.threads or max(1, usable_threads(None) // local_ranks())
     with torch_threads(threads), Meter("train", "updates", progress) as meter:
@@ -220,7 +119,8 @@ def _run_training(
     return record
 
 
-def _check_alignments(kind: NetworkKind, alignments: str | None) -> None:
+def check_alignments(kind: NetworkKind, alignments: str | None) -> None:
+    """Reject a missing word alignment, and one that the kind does not use."""
     if kind.is_aligned and alignments is None:
         problem = "--alignments is missing: the word alignment of source and target"
         raise ArgumentError(f"{kind.name} is trained on aligned text: {problem}")
@@ -253,29 +153,9 @@ def _check_arguments(
         raise ArgumentError(problem)
     if kind.is_feed_forward and settings.right_to_left:
         raise ArgumentError(f"--right-to-left: {kind.name} predicts from left to right only")
-    _check_alignments(kind, alignments)
+    check_alignments(kind, alignments)
     if kind.is_aligned and settings.reverse:
         raise ArgumentError(f"{kind.name} predicts only the target: it cannot have --reverse")
-
-
-def _read(
-    kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
-) -> Iterator[CountedPair]:
-    """Yield pairs and counts from a table or from text; a single text has no sources."""
-    with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
-        if not kind.reads_source:
-            for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
-                yield CountedPair(text.raw, PhrasePair._make(((), text.words)), 1.0)
-        elif len(inputs) == 1:
-            for line in meter.track(read_phrase_table(inputs[0])):
-                for words in line.pair if b"s>" in line.raw else ():
-                    check_no_marks(inputs[0], line.number, line.raw, words)
-                yield CountedPair(line.raw, line.pair, joint_count(line.raw))
-        elif kind.is_aligned:
-            yield from meter.track(_read_aligned_text(*inputs))
-        else:
-            for sentence in meter.track(read_parallel_text(*inputs)):
-                yield CountedPair(sentence.raw, sentence.pair, 1.0)
 
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
@@ -291,17 +171,3 @@ def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) 
         if is_news and point.quality():
             done = f"update {point.update:,}, {point.minutes:.1f} minutes"
             _logger.info(f"{done}: loss {point.training_loss:.3f}, {point.quality()}")
-
-
-def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
-    """Yield each sentence with its translation and its affiliations."""
-    text = read_parallel_text(source, target)
-    for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
-        if sentence is None or line is None:
-            ended, other = (source, alignments) if sentence is None else (alignments, source)
-            wanted = f"expected as many lines as {shown_path(other)} has"
-            raise DataError(ended, number, f"{wanted}, found the end of the file")
-        num_words = len(sentence.pair.source)
-        linked = parse_links(line, num_words, len(sentence.pair.target), alignments, number)
-        raw = b"%b\n%b" % (sentence.raw, line)
-        yield CountedPair(raw, sentence.pair, 1.0, affiliate_sentence(linked, num_words))

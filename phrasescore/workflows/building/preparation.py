@@ -1,5 +1,6 @@
-"""Prepare the texts of a system: tokenise them, change their case, split words, and clean them."""
+"""Check and prepare the texts of a system: tokenise, change the case, split words, and clean."""
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -8,17 +9,22 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moses_integration.alignments import parse_links
+from moses_integration.ini_text import path_problem
 from phrasescore.engines import open_pool
-from phrasescore.errors import DataError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.characters import BOUNDARY
 from phrasescore.io.corpora import read_together
+from phrasescore.io.journal import digest_content
 from phrasescore.io.moses_text import load_tokenizer, train_truecaser
-from phrasescore.io.output import open_output
-from phrasescore.io.text import read_lines
+from phrasescore.io.output import check_files, open_output
+from phrasescore.io.text import is_stream, read_lines, same_file
+from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.building import Building
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import settings_of
 from phrasescore.systems.text import LineRules
+from phrasescore.version import __version__
 
 CORPUS = ("corpus.source.gz", "corpus.target.gz")
 TRUECASERS = ("truecase-model.source", "truecase-model.target")
@@ -56,21 +62,65 @@ class _Preparing:
 
 
 @dataclass(frozen=True)
-class TextPreparer:
-    """The texts of a system, and how they are prepared.
+class BuildInputs:
+    """The files and settings of a system."""
 
-    :ivar paths: the source and the target.
-    :ivar further: files in the target language, of which all lines are kept.
-    :ivar alignments: a file with the links of each sentence pair, or None.
-    :ivar has_model: whether an n-gram model of the target is given.
-    :ivar workers: number of processes.
-    """
-
-    paths: tuple[str, str]
-    further: Sequence[str]
+    source: str
+    target: str
     alignments: str | None
+    lm: str | None
+    lm_texts: tuple[str, ...]
     settings: Building
-    has_model: bool
+
+    def check(self) -> int | None:
+        """Check files and settings; return the order of the given n-gram model, or None."""
+        settings = self.settings
+        paths = [*self._texts().values(), *([self.lm] if self.lm else [])]
+        check_files(paths, ())
+        for path in filter(is_stream, paths):
+            raise ArgumentError(f"{shown_path(path)}: expected a file, as it is read twice")
+        if same_file(self.source, self.target):
+            raise ArgumentError("SOURCE and TARGET are the same file")
+        if self.alignments and (settings.tokenize or settings.characters):
+            problem = "--alignments cannot be combined with --tokenize or --characters"
+            raise ArgumentError(f"{problem}, which change the words that are aligned")
+        return None if self.lm is None else read_ngram_order(self.lm)
+
+    def check_paths(self, model: Path) -> None:
+        """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""
+        if self.lm is not None and (problem := path_problem(name_in_ini(self.lm, model))):
+            raise PhrasescoreError(f"{self.lm}: {problem}")
+
+    def _texts(self) -> dict[str, str]:
+        texts = {"SOURCE": self.source, "TARGET": self.target}
+        if self.alignments:
+            texts["--alignments"] = self.alignments
+        return {**texts, **{f"--lm-text {path}": path for path in self.lm_texts}}
+
+    def recorded(self) -> dict[str, str]:
+        """Return everything that the result depends on, for the journal."""
+        return {
+            **{each.flag: str(getattr(self.settings, each.name)) for each in settings_of(Building)},
+            **{name: digest_content(path) for name, path in self._texts().items()},
+            "the version of phrasescore": __version__,
+            "--lm": "" if self.lm is None else os.path.abspath(self.lm),
+        }
+
+
+def name_in_ini(path: str, model: Path) -> str:
+    """Return the name of a file in the moses.ini of the folder ``model``.
+
+    It is relative unless the path is absolute. A moses.ini cannot hold a blank or ``#``.
+    """
+    is_absolute = os.path.isabs(path) and not path_problem(path)
+    return path if is_absolute else os.path.relpath(os.path.abspath(path), os.path.abspath(model))
+
+
+@dataclass(frozen=True)
+class TextPreparer:
+    """Prepares the texts of a system, with ``workers`` processes."""
+
+    inputs: BuildInputs
     workers: int
     progress: ProgressCallback | None
 
@@ -86,11 +136,11 @@ class TextPreparer:
             pair is left.
         """
         rules = self._rules()
-        if self.settings.truecase:
+        if self.inputs.settings.truecase:
             rules = self._train_truecasers(rules, folder, work)
-        rules = [replace(each, characters=self.settings.characters) for each in rules]
+        rules = [replace(each, characters=self.inputs.settings.characters) for each in rules]
         counts = self._write_corpus(rules[:2], folder, aligned)
-        if self.further:
+        if self.inputs.lm_texts:
             longest = 0
             with open_output(str(more)) as stream:
                 for each in rules[2:]:
@@ -102,17 +152,20 @@ class TextPreparer:
                     if length == 0:
                         raise DataError(each.path, None, "expected a text, found no word")
                     longest = max(longest, length)
-                self._check_order(longest, self.further[0])
+                self._check_order(longest, self.inputs.lm_texts[0])
         return counts
 
     def _rules(self) -> list[LineRules]:
-        source, target = self.settings.tokenize or (None, None)
+        inputs = self.inputs
+        source, target = inputs.settings.tokenize or (None, None)
         for language in filter(None, (source, target)):
             load_tokenizer(language)  # warns once, before processes are forked
-        languages = (source, *(target for _ in (self.paths[1], *self.further)))
         return [
-            LineRules(path, language, self.settings.lowercase)
-            for path, language in zip((*self.paths, *self.further), languages, strict=True)
+            LineRules(inputs.source, source, inputs.settings.lowercase),
+            *(
+                LineRules(path, target, inputs.settings.lowercase)
+                for path in (inputs.target, *inputs.lm_texts)
+            ),
         ]
 
     def _train_truecasers(
@@ -142,7 +195,7 @@ class TextPreparer:
         self, rules: Sequence[LineRules], folder: Path, aligned: Path
     ) -> tuple[int, int]:
         kept = number = longest = 0
-        given = [self.alignments] if self.alignments else []
+        given = [self.inputs.alignments] if self.inputs.alignments else []
         with self._prepared(rules, given) as rows, ExitStack() as stack:
             source, target = (
                 stack.enter_context(open_output(str(folder / name))) for name in CORPUS
@@ -152,7 +205,7 @@ class TextPreparer:
                 lengths = _num_tokens(row[0]), _num_tokens(row[1])
                 if not self._is_clean(row[0], row[1]):
                     continue
-                if links is None and max(lengths) > self.settings.max_tokens:
+                if links is None and max(lengths) > self.inputs.settings.max_tokens:
                     continue
                 if links is not None:
                     parse_links(row[2], *lengths, given[0], number)
@@ -162,25 +215,25 @@ class TextPreparer:
                 longest = max(longest, lengths[1])
                 kept += 1
             if not kept:
-                longest = self.settings.max_sentence_length
+                longest = self.inputs.settings.max_sentence_length
                 problem = f"expected sentence pairs of 1 to {longest} words, found none"
-                raise DataError(self.paths[0], None, problem)
-            if not self.has_model:
-                self._check_order(longest, self.paths[1])
+                raise DataError(self.inputs.source, None, problem)
+            if self.inputs.lm is None:
+                self._check_order(longest, self.inputs.target)
         return kept, number - kept
 
     def _check_order(self, longest: int, path: str) -> None:
         """Check that the longest sentence, with <s> and </s>, has an n-gram of the order."""
-        order = self.settings.order
+        order = self.inputs.settings.order
         if longest + 2 < order:
             problem = f"expected a sentence of at least {order - 2} words, for {order}-grams, found"
             cure = f"--lm-order must be at most {longest + 2}"
             raise DataError(path, None, f"{problem} {longest}: {cure}")
 
     def _is_clean(self, source: str, target: str) -> bool:
-        count = _count_joined_words if self.settings.characters else _num_tokens
+        count = _count_joined_words if self.inputs.settings.characters else _num_tokens
         shorter, longer = sorted((count(source), count(target)))
-        limit = min(self.settings.max_sentence_length, MAX_RATIO * shorter)
+        limit = min(self.inputs.settings.max_sentence_length, MAX_RATIO * shorter)
         return 1 <= longer <= limit
 
     @contextmanager

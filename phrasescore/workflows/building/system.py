@@ -12,26 +12,26 @@ from typing import NamedTuple
 from moses_integration.building.configuration import moses_ini
 from moses_integration.building.symmetrization import symmetrize
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
-from moses_integration.ini_text import path_problem
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
-from phrasescore.errors import ArgumentError, PhrasescoreError, shown_path
 from phrasescore.io.folders import model_folders, remove_folder
-from phrasescore.io.journal import digest_content
-from phrasescore.io.output import check_files, open_output, optional_path, writing
-from phrasescore.io.text import is_stream, same_file
+from phrasescore.io.output import open_output, optional_path, writing
 from phrasescore.language_models.estimation import estimate
-from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
-from phrasescore.settings.declaration import settings_of
 from phrasescore.systems.folder import write_system
 from phrasescore.systems.system import read_system
-from phrasescore.version import __version__
 from phrasescore.workflows.building.aligner import align
 from phrasescore.workflows.building.language_model import read_sentences
-from phrasescore.workflows.building.preparation import CORPUS, MAX_RATIO, TRUECASERS, TextPreparer
+from phrasescore.workflows.building.preparation import (
+    CORPUS,
+    MAX_RATIO,
+    TRUECASERS,
+    BuildInputs,
+    TextPreparer,
+    name_in_ini,
+)
 from phrasescore.workflows.building.work_folder import WorkFolder, open_work_folder
 
 _logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ def build(
     """
     check_sequences(lm_texts=lm_texts)
     check_at_least(1, workers=workers)
-    inputs = _Inputs(
+    inputs = BuildInputs(
         os.fspath(source),
         os.fspath(target),
         optional_path(alignments),
@@ -104,61 +104,6 @@ def build(
     return BuildSummary(done.sentences, done.left_out, done.pairs, str(model / "moses.ini"))
 
 
-@dataclass(frozen=True)
-class _Inputs:
-    """The files and settings of a system."""
-
-    source: str
-    target: str
-    alignments: str | None
-    lm: str | None
-    lm_texts: tuple[str, ...]
-    settings: Building
-
-    def check(self) -> int | None:
-        """Check files and settings; return the order of the given n-gram model, or None."""
-        settings = self.settings
-        paths = [*self._texts().values(), *([self.lm] if self.lm else [])]
-        check_files(paths, ())
-        for path in filter(is_stream, paths):
-            raise ArgumentError(f"{shown_path(path)}: expected a file, as it is read twice")
-        if same_file(self.source, self.target):
-            raise ArgumentError("SOURCE and TARGET are the same file")
-        if self.alignments and (settings.tokenize or settings.characters):
-            problem = "--alignments cannot be combined with --tokenize or --characters"
-            raise ArgumentError(f"{problem}, which change the words that are aligned")
-        return None if self.lm is None else read_ngram_order(self.lm)
-
-    def check_paths(self, model: Path) -> None:
-        """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""
-        if self.lm is not None and (problem := path_problem(_named(self.lm, model))):
-            raise PhrasescoreError(f"{self.lm}: {problem}")
-
-    def _texts(self) -> dict[str, str]:
-        texts = {"SOURCE": self.source, "TARGET": self.target}
-        if self.alignments:
-            texts["--alignments"] = self.alignments
-        return {**texts, **{f"--lm-text {path}": path for path in self.lm_texts}}
-
-    def recorded(self) -> dict[str, str]:
-        """Return everything that the result depends on, for the journal."""
-        return {
-            **{each.flag: str(getattr(self.settings, each.name)) for each in settings_of(Building)},
-            **{name: digest_content(path) for name, path in self._texts().items()},
-            "the version of phrasescore": __version__,
-            "--lm": "" if self.lm is None else os.path.abspath(self.lm),
-        }
-
-
-def _named(path: str, model: Path) -> str:
-    """Return the name of a file in the moses.ini of the folder ``model``.
-
-    It is relative unless the path is absolute. A moses.ini cannot hold a blank or ``#``.
-    """
-    is_absolute = os.path.isabs(path) and not path_problem(path)
-    return path if is_absolute else os.path.relpath(os.path.abspath(path), os.path.abspath(model))
-
-
 class _BuildStep(NamedTuple):
     """A step after the preparation of the text; it returns counts for the journal."""
 
@@ -170,7 +115,7 @@ class _BuildStep(NamedTuple):
 class _SystemBuilder:
     """Builds the files of a system in its work folder, step by step."""
 
-    def __init__(self, inputs: _Inputs, folder: WorkFolder, model: Path, workers: int) -> None:
+    def __init__(self, inputs: BuildInputs, folder: WorkFolder, model: Path, workers: int) -> None:
         self._inputs, self._folder, self._model = inputs, folder, model
         self._workers = workers
         self._settings = inputs.settings
@@ -224,7 +169,7 @@ class _SystemBuilder:
         steps.append(_BuildStep("tables", 8, self._build_tables))
         models: list[tuple[str, int]] = []
         if inputs.lm is not None and lm_order is not None:
-            models.append((_named(inputs.lm, self._model), lm_order))
+            models.append((name_in_ini(inputs.lm, self._model), lm_order))
         else:
             models.append(("lm.arpa.gz", self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
@@ -245,16 +190,7 @@ class _SystemBuilder:
         remove_folder(path)
 
     def _prepare(self, progress: ProgressCallback | None) -> None:
-        inputs = self._inputs
-        preparation = TextPreparer(
-            (inputs.source, inputs.target),
-            inputs.lm_texts,
-            inputs.alignments,
-            self._settings,
-            inputs.lm is not None,
-            self._workers,
-            progress,
-        )
+        preparation = TextPreparer(self._inputs, self._workers, progress)
         with self._temporary() as temporary:
             kept, left_out = preparation.write(
                 self._folder.files, self._aligned, temporary, self._more

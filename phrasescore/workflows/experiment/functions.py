@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = {  # by the verbs with which the names of steps begin
     "train": "phrasescore.workflows.train:train",
-    "fine_tune": "phrasescore.workflows.train:fine_tune",
+    "fine_tune": "phrasescore.workflows.fine_tune:fine_tune",
     "annotate": "phrasescore.workflows.annotate:annotate",
     "tune": "phrasescore.workflows.experiment.functions:tune_row",
     "translate": "phrasescore.workflows.experiment.functions:translate_row",

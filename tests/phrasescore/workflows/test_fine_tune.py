@@ -1,4 +1,4 @@
-"""Promises of phrasescore.workflows.train: what the lists say, and what is learned of them."""
+"""Promises of phrasescore.workflows.fine_tune: what the lists say, and what is learned of them."""
 
 import math
 from collections.abc import Callable

@@ -28,7 +28,7 @@ from phrasescore.settings.declaration import grouped
 from phrasescore.settings.generation import Generating
 from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.training.stores import PairStore
-from phrasescore.workflows.train import fine_tune
+from phrasescore.workflows.fine_tune import fine_tune
 from tests.reference_subwords import COUNTS
 from tests.sentence_scores import SentenceScores
 from tests.tiny_arpa import TINY_ARPA
