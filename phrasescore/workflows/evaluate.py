@@ -207,7 +207,6 @@ def evaluate(
     :param source: the source sentences, for groups of sentences and programs.
     """
     check_sequences(hypotheses=hypotheses, references=references)
-    metrics, paired, by_length = settings.metrics, settings.paired, settings.by_length
     check_choice(get_args(ReportFormat), format=report_format)
     translated = name_texts("translations", hypotheses)
     # A path may stand for several files.
@@ -217,28 +216,9 @@ def evaluate(
         for text in (find_references([each]) if isinstance(each, str | os.PathLike) else [each])
     ]
     reference_texts = name_texts("references", found)
-    lists, unknown_to = optional_path(lists), optional_path(settings.by_unknown)
-    if not translated and lists is None:
-        raise ArgumentError("nothing to evaluate: give translations or --lists")
-    if settings.allow_missing and lists is None:
-        raise ArgumentError("--allow-missing requires --lists")
-    if not reference_texts:
-        raise ArgumentError("--references: expected at least one text")
-    if paired is not None and len(translated) < 2:
-        raise ArgumentError("--paired requires a second file of translations")
-    if paired is not None and set(metrics) == {"multi-bleu"} and not settings.commands:
-        raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
-    is_grouped = bool(by_length) or unknown_to is not None
-    if (is_grouped or settings.commands) and not translated:
-        raise ArgumentError("--by-length, --by-unknown and --command require translations")
-    if "source" in by_length and source is None:
-        raise ArgumentError("--by-length source requires --source")
+    lists, written = optional_path(lists), optional_path(output)
+    _check_arguments(settings, len(translated), len(reference_texts), lists, source)
     programs = load_programs(settings)
-    reads_source = unknown_to is not None or bool(programs)
-    if source is not None and "source" not in by_length and not reads_source:
-        problem = "--by-length source, --by-unknown or --command"
-        raise ArgumentError(f"--source requires {problem}")
-    written = optional_path(output)
     texts = [lists, source, *(text for _, text in translated + reference_texts)]
     paths = [os.fspath(text) for text in texts if isinstance(text, str | os.PathLike)]
     check_files(paths, (written,))
@@ -247,30 +227,13 @@ def evaluate(
         [read_text(text, name) for name, text in reference_texts],
         None if source is None else read_text(source, "source", is_source=True),
     )
-    systems = [system.text for system in comparison.systems]
-    warn_of_texts(systems, comparison.references)
-    if is_grouped or lists is not None or not set(metrics) <= {"chrf", "chrf++"}:
-        warn_of_tokenization(
-            [*systems, *comparison.references],
-            tokenized=lists,
-            is_bleu_split="bleu" in metrics and settings.tokenize == "none",
-            is_split=is_grouped or "multi-bleu" in metrics,
-        )
-    built = [
-        comparison.build_metric(name, settings.tokenize)
-        for name in dict.fromkeys(metrics)
-        if name != "multi-bleu"
-    ]
+    _warn_of_texts(comparison, settings, lists)
+    names = (name for name in dict.fromkeys(settings.metrics) if name != "multi-bleu")
+    built = [comparison.build_metric(name, settings.tokenize) for name in names]
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
-    translations = [system.text.texts for system in comparison.systems]
-    test = None
-    if paired is not None and any(map(is_of_tuning, paths)):
-        text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
-        _logger.warning("%s", text)
-    elif paired is not None:
-        test = PairedTest(paired, TRIALS[paired], SEED)
-    breakdowns = [comparison.by_length(side) for side in dict.fromkeys(by_length)]
-    if unknown_to is not None:
+    test = _choose_test(settings, paths)
+    breakdowns = [comparison.by_length(side) for side in dict.fromkeys(settings.by_length)]
+    if (unknown_to := optional_path(settings.by_unknown)) is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
     evaluation = Evaluation(
         tuple(name for name, _ in reference_texts),
@@ -281,12 +244,14 @@ def evaluate(
                 system.text.num_empty,
                 multi_bleu,
                 tuple(Score.of(metric, system.text.texts) for metric in built),
-                "multi-bleu" in metrics,
+                "multi-bleu" in settings.metrics,
             )
             for system, multi_bleu in zip(comparison.systems, comparison.multi_bleu(), strict=True)
         ),
         test,
-        () if test is None else tuple(run_paired_test(test, built, translations)),
+        ()
+        if test is None
+        else tuple(run_paired_test(test, built, [each.text.texts for each in comparison.systems])),
         None
         if lists is None
         else _score_nbest(lists, comparison, progress, allow_missing=settings.allow_missing),
@@ -297,6 +262,64 @@ def evaluate(
         with open_output(written) as stream:
             stream.write(show_controls(text).encode())
     return evaluation
+
+
+def _check_arguments(
+    settings: Evaluating,
+    num_systems: int,
+    num_references: int,
+    lists: str | None,
+    source: Text | None,
+) -> None:
+    """Reject arguments that are missing or have no effect."""
+    paired, by_length = settings.paired, settings.by_length
+    if not num_systems and lists is None:
+        raise ArgumentError("nothing to evaluate: give translations or --lists")
+    if settings.allow_missing and lists is None:
+        raise ArgumentError("--allow-missing requires --lists")
+    if not num_references:
+        raise ArgumentError("--references: expected at least one text")
+    if paired is not None and num_systems < 2:
+        raise ArgumentError("--paired requires a second file of translations")
+    if paired is not None and set(settings.metrics) == {"multi-bleu"} and not settings.commands:
+        raise ArgumentError("--paired requires a --metric from sacrebleu, such as bleu")
+    if (_is_grouped(settings) or settings.commands) and not num_systems:
+        raise ArgumentError("--by-length, --by-unknown and --command require translations")
+    if "source" in by_length and source is None:
+        raise ArgumentError("--by-length source requires --source")
+    reads_source = "source" in by_length or settings.by_unknown is not None or settings.commands
+    if source is not None and not reads_source:
+        problem = "--by-length source, --by-unknown or --command"
+        raise ArgumentError(f"--source requires {problem}")
+
+
+def _is_grouped(settings: Evaluating) -> bool:
+    return bool(settings.by_length) or settings.by_unknown is not None
+
+
+def _warn_of_texts(comparison: Comparison, settings: Evaluating, lists: str | None) -> None:
+    """Warn of texts that look unlike each other, or as if their tokenisation were wrong."""
+    metrics, is_grouped = settings.metrics, _is_grouped(settings)
+    systems = [system.text for system in comparison.systems]
+    warn_of_texts(systems, comparison.references)
+    if is_grouped or lists is not None or not set(metrics) <= {"chrf", "chrf++"}:
+        warn_of_tokenization(
+            [*systems, *comparison.references],
+            tokenized=lists,
+            is_bleu_split="bleu" in metrics and settings.tokenize == "none",
+            is_split=is_grouped or "multi-bleu" in metrics,
+        )
+
+
+def _choose_test(settings: Evaluating, paths: Sequence[str]) -> PairedTest | None:
+    """Return the paired test; warn, and return None, if weights were tuned on one of the files."""
+    if settings.paired is None:
+        return None
+    if any(map(is_of_tuning, paths)):
+        text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
+        _logger.warning("%s", text)
+        return None
+    return PairedTest(settings.paired, TRIALS[settings.paired], SEED)
 
 
 def _score_nbest(
