@@ -136,7 +136,10 @@ def note_lines(path: str, lines: int, share: Callable[[], float] | None) -> None
 
 
 def estimate_lines(path: str) -> int | None:
-    """Return a text's number of lines, estimated until its end is reached; None for a stream."""
+    """Return the number of lines in a text; None for a stream.
+
+    It is an estimate until the whole text has been read.
+    """
     lines, share = _read.get(path, (0, None))
     if share is None:
         return lines or None

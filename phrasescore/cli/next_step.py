@@ -68,7 +68,7 @@ def _after_train(given: Given) -> Step | None:
 
 
 def _system_of(inputs: Sequence[str]) -> str:
-    """Return the quoted name of the system that has a phrase table, if it is beside it."""
+    """Return the quoted name of the system beside a phrase table, or "SYSTEM" if there is none."""
     folder = next((Path(path).parent for path in inputs if path != "-"), Path())
     names = [folder] if (folder / "system.toml").is_file() else [folder / "moses.ini"]
     return next((quote(str(name)) for name in names if name.exists()), "SYSTEM")

@@ -25,7 +25,7 @@ _Result = TypeVar("_Result", covariant=True)
 
 
 class Work(Protocol[_Item, _Result]):
-    """A computation: paths and settings, small enough to be sent to every worker."""
+    """A computation, described by paths and settings that can be sent to every worker."""
 
     def load(self) -> Callable[[_Item], _Result]:
         """Load everything the work needs, and return a function that maps an item to its result.

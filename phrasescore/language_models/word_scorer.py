@@ -105,6 +105,9 @@ class WordScorer(ContextScorer):
     ) -> Floats:
         """Return log p of each word after its context, as :meth:`log_probs_of_ids` does.
 
+        With a back-off model, words outside the shortlist get its probability, and those inside are
+        scaled by the mass that it gives to the shortlist.
+
         :param contexts: numbers instead of ids; BOUNDARY before a sentence.
         :param words: numbers instead of ids; BOUNDARY is ``</s>``.
         """

@@ -341,8 +341,8 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
     combined = _combined(fingerprints, record.direction)
     if expected != combined:
         raise ModelError(
-            f"{folder / _RECORD}: the direction changed: expected fingerprint {expected}, "
-            f"got {combined}"
+            f"{folder / _RECORD}: the recorded direction does not fit the fingerprint: "
+            f"expected {expected}, got {combined}"
         )
     return combined
 

@@ -234,7 +234,7 @@ _IS_GIVEN: dict[str, Callable[[ReportInputs], object]] = {
 
 
 class MadeSection(NamedTuple):
-    """A section, or None if it was left out, and why it or a part of it was left out."""
+    """A section (None if it was left out), and the reasons for everything that was left out."""
 
     section: Section | None
     reasons: Sequence[str] = ()

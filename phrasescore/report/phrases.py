@@ -65,7 +65,7 @@ table does not have the target. Samples without </s> after twice the number of s
 
 @needs("TABLE", kind="scores_phrases")
 def preferences(inputs: ReportInputs) -> MadeSection:
-    """Return tables with the targets that the table and each model prefer."""
+    """Return tables with the targets that the phrase table and each model prefer."""
     choice, models = inputs.table_choice, inputs.phrase_models()
     if not models:
         problem = "needs a model of p(target | source), but every --model is a reverse model"

@@ -103,7 +103,7 @@ def unknown(what: str, name: str, known: Iterable[str]) -> str:
 
 
 class TomlTable:
-    """A table in a TOML file, which can be read as a dataclass; the whole file is named ""."""
+    """A table in a TOML file. It can be read as a dataclass. The whole file has the name ""."""
 
     def __init__(self, path: str, name: str, values: Any, *, folder: Path = Path()) -> None:
         if not isinstance(values, Mapping):
@@ -165,7 +165,10 @@ class TomlTable:
         return TomlTable(self.path, self._name, values, folder=self._folder)
 
     def changed(self, changes: Mapping[str, Any]) -> "TomlTable":
-        """Return a copy with other values for keys, or for the keys TABLE.KEY of inner tables."""
+        """Return a copy in which some values are replaced.
+
+        :param changes: new values by key. TABLE.KEY stands for KEY in the inner table TABLE.
+        """
         values = self.values()
         for name, value in changes.items():
             table, _, key = name.rpartition(".")

@@ -97,10 +97,11 @@ class Scoring:
     of workers, or a cache. Columns of given scores are for one input file.
 
     :param request: the columns, whose models and files are loaded here.
-    :param engine: each of its workers has one thread.
+    :param engine: where the columns are computed; each worker has one thread.
     :param settings: the cache, and what `rescore` does with lists.
     :param unit: the noun for an input item in messages.
-    :param sets_threads: whether torch has one thread until the end; otherwise the caller sets it.
+    :param sets_threads: whether torch is limited to one thread while this object is open. If not,
+        the caller sets the number of threads.
     :ivar added: the columns that are added, in the order of the request; the ensemble is the last.
     :ivar tallies: the tally of each feature over the lines so far.
     """

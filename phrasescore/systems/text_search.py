@@ -89,7 +89,7 @@ class TextSearch:
         """Yield what the search finds for each sentence, in order.
 
         :param sentences: some of the sentences of the text.
-        :param weights: those of other features are left out.
+        :param weights: weights of features that the search does not have are ignored.
         """
         own = self._work.own_weights(weights)
         sources, targets = self._unknown_words

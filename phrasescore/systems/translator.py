@@ -93,9 +93,10 @@ class Translator:
     ) -> Self:
         """Load the system, and start the workers.
 
-        :param sentences: the text, if it is known: only its lines of the tables are then kept.
-        :param apart: whether a single worker on the CPU is a process of its own, too.
-        :param closed: file descriptors that worker processes close, such as a lock's.
+        :param sentences: the whole text, if it is known. Only the table lines that it needs are
+            kept then.
+        :param apart: whether even a single worker on the CPU runs in a process of its own.
+        :param closed: file descriptors that worker processes must close, such as that of a lock.
         """
         system, compute = self.system, self._compute
         is_stream = sentences is None and system.decoder is None

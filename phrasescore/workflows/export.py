@@ -125,7 +125,7 @@ def export_system(
 
     :param system: see `read_system`.
     :param weights: weights that replace the system's own; see `read_weights`.
-    :raises ConfigError: if there is a weight, not 0, for a feature that the system does not have.
+    :raises ConfigError: if there is a weight other than 0 for a feature that the system lacks.
     """
     path, read = os.fspath(output), read_system(system)
     if weights is not None:

@@ -210,7 +210,9 @@ def test_a_changed_file_is_noticed(folder: Path, name: str, what: str) -> None:
 
 def test_a_changed_direction_is_noticed(folder: Path) -> None:
     change_record(folder, direction=REVERSE)
-    with pytest.raises(ModelError, match=r"training\.json: the direction changed: expected finger"):
+    with pytest.raises(
+        ModelError, match=r"training\.json: the recorded direction does not fit: expected finger"
+    ):
         load_checkpoint(folder)
 
 
