@@ -5,10 +5,16 @@ import re
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
+from phrasescore.features.columns import Column
 
 
 def run(*arguments: object, stdin: bytes | str | None = None) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments], input=stdin)
+
+
+def column_options(column: Column) -> list[str]:
+    """Return the option, and its value, that adds a column."""
+    return ["--column", column.to_toml()]
 
 
 def succeeded(result: Result) -> Result:

@@ -15,7 +15,7 @@ from moses_integration.nbest import read_nbest
 from phrasescore.cli import main
 from phrasescore.features.model import Network
 from phrasescore.systems.sourced_lists import SourcedList
-from tests.command_line import succeeded
+from tests.command_line import column_options, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 
 pytestmark = pytest.mark.moses
@@ -79,7 +79,11 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     (tmp_path / "source").write_text("the house\n" * 20)
     model = RandomModel(tmp_path / "model", ["the", "house"], WORDS)
     inputs = [str(tmp_path / "nbest"), "--source", str(tmp_path / "source")]
-    options = [*Network(str(model.path), normalize=True).options(), "--feature", "unknown_words"]
+    options = [
+        *column_options(Network(str(model.path), normalize=True)),
+        "--feature",
+        "unknown_words",
+    ]
     succeeded(
         CliRunner().invoke(main, ["rescore", *inputs, *options, "-o", str(tmp_path / "rescored")])
     )
@@ -157,7 +161,7 @@ def translate_as_before_and_list(folder: Path, text: str, name: str, *options: s
 def score_again(folder: Path, *options: object) -> list[dict[str, float]]:
     """Return the features for each hypothesis, the network's own value as ``Ours``."""
     column = Network(str(folder / "model"), name="Ours", unnormalized=True)
-    network = [*column.options(), "--threads", 1]
+    network = [*column_options(column), "--threads", 1]
     files = [folder / "nbest", "--source", folder / "dev.en", "-o", folder / "rescored"]
     run("rescore", *files, *network, *options)
     lists = list(read_nbest(str(folder / "rescored")))

@@ -154,12 +154,6 @@ class Column(ABC):
         """
         return ", ".join(f"{key} = {to_toml(value)}" for key, value in self.changed().items())
 
-    def options(self, prefix: str = "") -> list[str]:
-        """Return the option, and its value, that adds this column on the command line."""
-        if self.changed().keys() == {self.kind()}:
-            return [f"--{prefix}{self.kind().replace('_', '-')}", self.argument]
-        return [f"--{prefix}column", self.to_toml()]
-
     def changed(self) -> dict[str, Any]:
         """Return the argument, and the options that differ from their defaults."""
         options = {

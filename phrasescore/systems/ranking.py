@@ -38,7 +38,7 @@ class TranslationTask(NamedTuple):
     lists: ListRequest | None = None
 
     def request(self, system: System, *, characters: bool) -> ListRequest | None:
-        """Return the n-best list that is needed of the decoder; None if none is.
+        """Return the n-best list that the decoder must write, or None if it need not write one.
 
         A system with features of lists has lists of one size, on which the translation depends.
         """

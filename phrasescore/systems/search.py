@@ -66,7 +66,7 @@ def read_configuration(system: System) -> DecoderConfiguration:
 def search_weights(system: System, configuration: DecoderConfiguration) -> Weights:
     """Return the system's weights for the search; none if they are those of the moses.ini.
 
-    The search has these with all their digits, and also of what n-best lists omit.
+    The search reads those itself, with all digits and for features that n-best lists omit.
 
     :raises ConfigError: if a feature has another number of weights.
     """
@@ -156,13 +156,13 @@ class SearchWork:
     def of(
         cls, system: System, configuration: DecoderConfiguration, weights: Weights, **options: Any
     ) -> "SearchWork":
-        """Return the work of a system's search; weights of other features are left out."""
+        """Return the work of a system's search, with the weights of the features that it has."""
         networks = tuple(system.search_names)
         work = cls(configuration, system.search, system.search_kinds, networks, {}, **options)
         return replace(work, weights=work.own_weights(weights))
 
     def own_weights(self, weights: Weights) -> Weights:
-        """Return the weights without those of other features."""
+        """Return the weights of the features that the search has."""
         names = {*(slot.name for slot in self.configuration.slots), *self.names}
         return {name: values for name, values in weights.items() if name in names}
 

@@ -19,7 +19,7 @@ from phrasescore.records import split_words
 
 @dataclass(frozen=True)
 class TextProcessing:
-    """How a line of text becomes the words of a system; all defaults mean that it already is.
+    """How a line of text becomes the words of a system; by default, a line already has them.
 
     The fields have the names of `moses_integration.text_settings.TextSettings`.
     """
@@ -118,7 +118,7 @@ def load_target_rules(text: TextProcessing, path: str) -> Callable[[int, bytes],
 
 
 def load_rules(text: TextProcessing, path: str, side: int) -> Callable[[int, bytes], str] | None:
-    """Return a function that prepares lines of the source (0) or target (1); None if none does."""
+    """Return the function that prepares lines of the source (0) or target (1), or None."""
     if text == TextProcessing():
         return None
     truecaser = (text.truecase_source, text.truecase_target)[side]

@@ -8,7 +8,7 @@ from click.testing import Result
 
 from moses_integration.nbest_lines import parse_features
 from phrasescore.features.named import NamedFeature
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, column_options, run, succeeded
 from tests.doubles import RandomModel
 from tests.tiny_arpa import TINY_ARPA
 
@@ -105,7 +105,7 @@ def test_columns_stand_among_those_of_networks_in_the_order_of_the_options() -> 
 def test_unknown_words_are_those_of_all_models_or_of_one() -> None:
     given = make_models()
     columns = [NamedFeature("unknown_words", model=folder) for folder in (None, *given[1::2])]
-    options = [word for column in columns for word in column.options()]
+    options = [word for column in columns for word in column_options(column)]
     first, second, _, empty = added(rescore(*given, *options))
     del first["EncoderDecoder0"], first["ReverseEncoderDecoder0"]
     assert list(first) == ["UnknownWords0", "UnknownWords1", "UnknownWords2"]
@@ -175,7 +175,7 @@ def test_a_table_gets_columns_of_lexicons_and_numbers_without_a_network() -> Non
 def test_a_table_s_unknown_words_are_of_one_model_or_of_all() -> None:
     given = make_models()
     column = NamedFeature("unknown_words", model=given[1])
-    options = [*column.options(), "--feature", "unknown_words"]
+    options = [*column_options(column), "--feature", "unknown_words"]
     result = succeeded(annotate(*given, *options))
     scores = [line.split(" ||| ")[2].split(" ")[-2:] for line in result.stdout.split("\n")[:-1]]
     counts = [[round(math.log(float(score))) for score in line] for line in scores]

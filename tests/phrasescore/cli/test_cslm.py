@@ -9,7 +9,7 @@ import pytest
 
 from phrasescore.features.model import Network
 from phrasescore.models.checkpoint import load_checkpoint
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, column_options, run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.reference_cslm import logits, word_log_probs
 
@@ -165,7 +165,7 @@ def test_rescore_takes_a_language_model_beside_other_kinds(
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     command = ["rescore", nbest, "--source", tmp_path / "source", "--device", "cpu"]
     columns = [Network(str(tmp_path / name), normalize=True) for name in ("pairs", "model")]
-    result = succeeded(run(*command, *columns[0].options(), *columns[1].options()))
+    result = succeeded(run(*command, *column_options(columns[0]), *column_options(columns[1])))
     first, second = features(result.stdout)
     assert list(first) == ["LM0", "EncoderDecoder0", "EncoderDecoder0Norm", "CSLM0", "CSLM0Norm"]
     expected = [sum(word_log_probs(model.parameters, 3, ids)) for ids in ([2, 1], [2])]
@@ -182,7 +182,7 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     backed_off, raw = Network(folder, backoff_lm=str(lm)), Network(folder, unnormalized=True)
     found = []
     for column in (Network(folder), backed_off, raw):
-        result = succeeded(run(*command, *column.options()))
+        result = succeeded(run(*command, *column_options(column)))
         found.append([row["CSLM0"] for row in features(result.stdout)])
         assert ("was trained without self_normalization" in result.stderr) == (len(found) == 3)
     assert len({tuple(row) for row in found}) == 3
@@ -196,11 +196,11 @@ def test_rescore_backs_off_or_leaves_log_z_out(
     assert found[1][1] == pytest.approx(sum(shares) + 2 * math.log(0.7), abs=1e-5)
     both = Network(folder, backoff_lm=str(lm), unnormalized=True)
     problem = "backoff_lm cannot be used with unnormalized"
-    check_refusal(run(*command, *both.options()), problem, 2)
+    check_refusal(run(*command, *column_options(both)), problem, 2)
     RandomModel(tmp_path / "pairs", ["x"], ["a"])
     pairs = Network(str(tmp_path / "pairs"), backoff_lm=str(lm))
     problem = "backoff_lm requires a model of the kind cslm"
-    check_refusal(run(*command, *pairs.options()), problem, 2)
+    check_refusal(run(*command, *column_options(pairs)), problem, 2)
 
 
 def test_a_phrase_table_has_no_column_of_a_language_model(

@@ -10,7 +10,7 @@ from phrasescore.features import foreign
 from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
-from tests.command_line import run, succeeded
+from tests.command_line import column_options, run, succeeded
 from tests.random_lists import Lists, features, rescore
 from tests.tiny_lists import remove_features
 from tests.tiny_translator import TinyTranslator, tiny_translator
@@ -27,7 +27,7 @@ def lists(tmp_path: Path) -> Lists:
 
 
 def french(tiny: TinyTranslator) -> list[str]:
-    return CTranslate2Model(str(tiny.path), target_language="fr").options()
+    return column_options(CTranslate2Model(str(tiny.path), target_language="fr"))
 
 
 def reference(tiny: TinyTranslator, source: list[str], words: list[str]) -> float:

@@ -16,7 +16,7 @@ from phrasescore.features.given_scores import GivenScores, ScoreLines
 from phrasescore.features.model import Network
 from phrasescore.io.text import InputLines
 from phrasescore.systems.system import read_system
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, column_options, run, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features
 from tests.random_tables import make_table
@@ -64,7 +64,7 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     model = RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
     write(tmp_path / "a=b.gz", values(LINES))
     write(tmp_path / "other", values(LINES)[::-1])
-    network = Network(str(model.path), name="Net", normalize=True).options()
+    network = column_options(Network(str(model.path), name="Net", normalize=True))
     options = ["--scores", "a=b.gz=Marian", *network, "--scores", "other=QE0"]
     result = succeeded(rescore(lists, *options, "-o", "out"))
     found = features(Path("out"))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from phrasescore.features.program import Command
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, column_options, run, succeeded
 
 PAGE = Path(__file__).parents[3] / "docs" / "how-to" / "program-feature.md"
 NBEST = """0 ||| la maison 5 ||| LM0= -1 ||| -1
@@ -41,7 +41,7 @@ def command(folder: Path) -> str:
 
 
 def test_the_page_s_program_scores_lists_and_text_from_its_own_environment(command: str) -> None:
-    given = ["--source", "source", *Command(command, name="QE0").options()]
+    given = ["--source", "source", *column_options(Command(command, name="QE0"))]
     result = succeeded(run("rescore", "nbest", *given, "--cache", "scores.db"))
     # By hand: the numbers that only one side has.
     assert re.findall(r" (QE0= \S+)", result.stdout) == ["QE0= 0", "QE0= 1", "QE0= 0", "QE0= 1"]
@@ -78,7 +78,7 @@ def test_an_error_of_the_program_is_one_line_and_nothing_is_written(
     Path("out").write_text("old")
     command = shlex.join([sys.executable, "bad.py"])
     seconds = 0.5 if "0.5" in problem else 60
-    given = ["--source", "source", *Command(command, timeout=seconds).options()]
+    given = ["--source", "source", *column_options(Command(command, timeout=seconds))]
     result = run("rescore", "nbest", *given, "-o", "out")
     assert result.exit_code == 1
     (error,) = [line for line in result.stderr.splitlines() if not line.startswith("phrasescore: ")]

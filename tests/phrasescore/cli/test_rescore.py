@@ -10,7 +10,7 @@ from moses_integration.nbest_lines import parse_features
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
 from phrasescore.features.score_cache import ScoreCache
-from tests.command_line import check_refusal, succeeded
+from tests.command_line import check_refusal, column_options, succeeded
 from tests.doubles import RandomModel
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, rescore
 from tests.tiny_lists import remove_features
@@ -56,7 +56,7 @@ def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
     tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
 ) -> None:
     out = tmp_path / "out"
-    columns = [Network(str(each.path), normalize=True).options() for each in (model, reverse)]
+    columns = [column_options(Network(str(each.path), normalize=True)) for each in (model, reverse)]
     options = [*columns[0], *columns[1], "--feature", "unknown_words"]
     succeeded(rescore(lists, *options, "-o", out))
     for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
@@ -126,7 +126,7 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
 ) -> None:
     out, source = tmp_path / "out", tmp_path / "source"
     source.write_text("the house\n\nx\nrare words\n" + "!\n" * 8)
-    column = Network(str(model.path), normalize=True).options()
+    column = column_options(Network(str(model.path), normalize=True))
     options = ["--source", source, *column, "--allow-missing", "-o", out]
     succeeded(rescore(None, ODD_LIST, *options))
     lines = out.read_bytes().split(b"\n")
@@ -198,7 +198,7 @@ def test_a_column_may_have_a_name_of_its_own(
         Network(str(model.path), name="B", normalize=True),
         Network(str(model.path)),
     ]
-    options = [word for column in columns for word in column.options()]
+    options = [word for column in columns for word in column_options(column)]
     assert rescore(lists, *options, "-o", out).exit_code == 0
     assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "EncoderDecoder0"]
 
@@ -218,7 +218,7 @@ def test_names_that_moses_would_misread_are_refused(
     tmp_path: Path, lists: Lists, model: RandomModel, names: list[str], message: str
 ) -> None:
     columns = [Network(str(model.path), name=name, normalize=True) for name in names]
-    options = [word for column in columns for word in column.options()]
+    options = [word for column in columns for word in column_options(column)]
     check_refusal(rescore(lists, *options, "-o", tmp_path / "out"), message, 2)
 
 

@@ -15,7 +15,7 @@ from moses_integration.nbest import read_nbest
 from phrasescore.features.foreign import CTranslate2Model
 from phrasescore.systems.system import read_system
 from phrasescore.systems.text import TextConverter
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, column_options, run, succeeded
 from tests.small_system import (
     INI,
     LISTS,
@@ -228,7 +228,7 @@ def test_programs_and_language_models_rescore_the_lists(folder: Path) -> None:
     weights = WEIGHTS.replace("RNNsearch0", "Program0").replace("UnknownWords0", "CT20")
     (folder / "weights").write_text(weights)
     succeeded(translate("-o", "out", system="system.toml"))
-    columns = ("--command", command, *CTranslate2Model("gpt", prompt="{source}=").options())
+    columns = ("--command", command, *column_options(CTranslate2Model("gpt", prompt="{source}=")))
     assert (folder / "out").read_bytes() == three_commands(folder, columns)
     (folder / "system.toml").write_text(own.replace("program.py", "no.py"))
     check_refusal(translate("-o", "out", system="system.toml"), "ended with exit code 2")

@@ -109,7 +109,5 @@ def test_python_has_it() -> None:
 
 
 def test_it_is_written_as_it_is_read() -> None:
-    assert Keywords("words").options() == ["--keywords", "words"]
     column = Keywords("words", factor=2, name="Two")
     assert column.to_toml() == 'keywords = "words", name = "Two", factor = 2.0'
-    assert column.options("rescore-") == ["--rescore-column", column.to_toml()]

@@ -8,7 +8,7 @@ from click.testing import Result
 
 from moses_integration.nbest import NbestList, read_nbest
 from phrasescore.features.model import Network
-from tests.command_line import check_refusal, run, succeeded
+from tests.command_line import check_refusal, column_options, run, succeeded
 from tests.doubles import RandomCslm, RandomJoint
 from tests.reference_cslm import word_log_probs
 from tests.small_system import INI, LM, TEXT
@@ -163,7 +163,7 @@ def test_unknown_words_are_backed_off_and_log_z_left_out_as_in_rescore(option: s
     backoff = "lm.arpa" if "lm" in option else None
     column = Network("cslm", backoff_lm=backoff, unnormalized=backoff is None, name="After")
     lists_of("system.toml", 8)
-    command = ["rescore", "nbest", "--source", "source", *column.options(), "--device", "cpu"]
+    command = ["rescore", "nbest", "--source", "source", *column_options(column), "--device", "cpu"]
     succeeded(run(*command, "-o", "rescored"))
     write_system("CSLM0= 0.5", "cslm")
     for found, usual in zip(read_nbest("rescored"), lists_of("system.toml", 1), strict=True):
