@@ -186,9 +186,10 @@ class Rounds:
 
     def read(self, number: int) -> Iterator[NbestList]:
         """Return the lists from a round that is complete."""
-        return read_every_list(str(self._path(number)), self.reader.num_segments)
+        return read_every_list(str(self.path(number)), self.reader.num_segments)
 
-    def _path(self, number: int) -> Path:
+    def path(self, number: int) -> Path:
+        """Return the file of the lists from a round."""
         return self.work / f"run{number}.nbest{'.gz' if self.translator.list_names else ''}"
 
     def __call__(
@@ -197,7 +198,7 @@ class Rounds:
         """Return the lists from a round, as `tuning.loop.Decode` requires."""
         if segments is not None:
             return self._try(weights, segments)
-        path = self._path(number)
+        path = self.path(number)
         checked = str(path) if number == 1 else None
         if path.exists():
             check_plain(path)

@@ -1,18 +1,18 @@
 """Tune a system in rounds: translate, pool the lists, and optimise, until nothing improves."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 from moses_integration.list_features import WeightedSum
 from moses_integration.moses_ini import WeightsSource, weights_path
+from moses_integration.nbest import read_every_list
 from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.errors import ArgumentError, some_names
 from phrasescore.evaluation.tune_report import FeatureRow, RoundRow, TuneReport
 from phrasescore.io.folders import locked
-from phrasescore.io.output import open_output
 from phrasescore.progress import format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
@@ -179,7 +179,10 @@ class TuningRun:
             confidence=calibration.curve,
             reliability=calibration.reliability,
         )
-        return TuneOutcome(self._whole(best.weights, result.pool), report)
+        whole = self._whole(best.weights, result.pool)
+        reranked = whole.lists if self.added else None
+        path = str(self.rounds.path(best.number))
+        return TuneOutcome(whole, report, partial(_read_translations, path, reranked))
 
     def _whole(self, best: WeightPair, pool: Pool) -> WeightPair:
         """Return weights with a 0 for each feature of the search that had none."""
@@ -202,14 +205,13 @@ class TuningRun:
             return rows
         return with_contributions(rows, pool, self.rounds.reader.metric, found)
 
-    def write_translations(self, path: str, weights: Weights) -> None:
-        """Write the best hypothesis in each list of the best round, reranked with ``weights``."""
-        assert self.result.best is not None
-        score = WeightedSum(weights, lenient=True)
-        with open_output(path) as stream:
-            for found in self.rounds.read(self.result.best.number):
-                index = int(score(found).argmax()) if self.added else 0
-                stream.write(found.hypotheses[index].strip(b" ") + b"\n")
+
+def _read_translations(path: str, weights: Weights | None) -> Iterator[bytes]:
+    """Yield the best hypothesis in each list, or the first one if ``weights`` are None."""
+    score = None if weights is None else WeightedSum(weights, lenient=True)
+    for found in read_every_list(path):
+        index = 0 if score is None else int(score(found).argmax())
+        yield found.hypotheses[index].strip(b" ")
 
 
 def _row(done: Round) -> RoundRow:

@@ -1,7 +1,7 @@
 """The tuning method, which a user may stop, and the results of tuning."""
 
 import logging
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NoReturn
 
@@ -103,6 +103,9 @@ class TuneOutcome:
 
     weights: WeightPair
     report: TuneReport
+    # Yields the words of the best translation in each list of the best round; nothing for lists
+    # that existed.
+    translations: Callable[[], Iterator[bytes]] = field(default=lambda: iter(()), compare=False)
 
     def __repr__(self) -> str:
         """Return the report as text."""

@@ -40,7 +40,6 @@ def tune_system(
     start: WeightsSource | None = None,
     settings: RoundTuning = RoundTuning(),
     work: StrPath | None = None,
-    translations: StrPath | None = None,
     report: StrPath | None = None,
     tokenized: bool = False,
     resume: bool = False,
@@ -62,7 +61,6 @@ def tune_system(
     :param start: weights for the first round: values, a file, a moses.ini or a system; None for the
         system's weights.
     :param work: the folder for the lists and the state; OUTPUT.work by default.
-    :param translations: a file for the words of the best round's translations.
     :param report: a file for the report, as JSON if its name ends in ``.json``.
     :param tokenized: whether source and references are the system's words.
     :param compute: tuning has its threads, the networks of the lists its device.
@@ -76,7 +74,7 @@ def tune_system(
     system = system if isinstance(system, System) else read_system(system)
     source, paths = os.fspath(source), find_references(references)
     folder, work = _check_folders(output, work)
-    files = [os.fspath(path) for path in (translations, report) if path is not None]
+    files = [] if report is None else [os.fspath(report)]
     _check_files(system, [source, *paths, weights_path(start)], folder, files, work)
     first = start_weights(system, start)
     ready = replace(system, weights=first)
@@ -101,8 +99,6 @@ def tune_system(
 
     def write() -> TuneOutcome:
         found = run.outcome(details=report is not None)
-        if translations is not None:
-            run.write_translations(os.fspath(translations), found.weights.lists)
         curve = found.report.confidence or ConfidenceCurve()
         write_system(replace(system, weights=found.weights, confidence=curve), folder)
         if report is not None:

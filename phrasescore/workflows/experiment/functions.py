@@ -16,6 +16,7 @@ from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
+from phrasescore.io.output import open_output
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings.compute import Compute
@@ -212,20 +213,21 @@ def tune_row(
     """Find the weights of a row on dev, and write its system to a folder."""
     from phrasescore.workflows.tune_system import tune_system
 
-    tune_system(
+    found = tune_system(
         parts.system(start_weights(parts.moses_ini, layout, earlier)),
         source,
         references,
         output,
         settings=settings,
         work=output / WORK,
-        translations=translations,
         report=output / REPORT,
         tokenized=True,
         resume=resume,
         compute=compute,
         progress=progress,
     )
+    with open_output(str(translations)) as stream:
+        stream.writelines(line + b"\n" for line in found.translations())
 
 
 def start_weights(moses_ini: Path, new: Layout, earlier: tuple[Layout, ...]) -> WeightPair:
