@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moses_integration.ini_text import IniText
-from moses_integration.source_text import MAX_WORDS, parse_sentence
+from moses_integration.source_text import MAX_WORDS, markup_of, parse_sentence
 from moses_integration.text_settings import TextSettings
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import plain_words
 from phrasescore.io.moses_text import load_tokenizer, load_truecaser
-from phrasescore.io.text import MARKUP, Markup, decode, shorten
+from phrasescore.io.text import MARKUP, decode, shorten
 from phrasescore.records import split_words
 
 
@@ -135,19 +135,15 @@ class TextConverter:
     """Converts the lines of a text, and translations of them.
 
     :param path: the name of the text in messages.
-    :param characters: whether the system translates characters.
-    :param markup: the markup that the decoder would interpret, which is an error.
+    :param ini: the decoder's moses.ini, if there is one; it says which markup the decoder would
+        interpret, which is an error.
+    :ivar characters: whether the system translates characters.
     """
 
-    def __init__(
-        self,
-        path: str,
-        text: TextProcessing = TextProcessing(),
-        *,
-        characters: bool = False,
-        markup: Markup = MARKUP,
-    ) -> None:
-        self._path, self._characters, self._markup = path, characters, markup
+    def __init__(self, path: str, text: TextProcessing, ini: IniText | None) -> None:
+        self._path = path
+        self.characters = ini is not None and ini.text_settings().characters
+        self._markup = MARKUP if ini is None else markup_of(ini)
         _, target = TextSettings(tokenize=text.tokenize).languages()
         self._prepare = load_rules(text, path, 0)
         self._detokenize: Callable[[str], str] = str
@@ -168,7 +164,7 @@ class TextConverter:
         if self._prepare is not None:
             raw = self._prepare(number, raw).encode()
         words = parse_sentence(self._path, number, raw, MAX_WORDS, self._markup)
-        if not self._characters:
+        if not self.characters:
             return SystemSentence(words, words)
         return SystemSentence(
             words, parse_sentence(self._path, number, raw, MAX_WORDS, characters=True)

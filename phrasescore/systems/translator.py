@@ -7,12 +7,10 @@ from typing import Self
 from moses_integration.decoder.moses import ListRequest
 from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList
-from moses_integration.source_text import markup_of
 from phrasescore.arguments import StrPath, whole_number
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.io.text import MARKUP
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
@@ -59,13 +57,9 @@ class Translator:
     ) -> None:
         self.system, self._compute, self._path, self._cache = system, compute, path, cache
         ini = None if system.moses_ini is None else system.read_ini()
-        self._characters = ini is not None and ini.text_settings().characters
-        self._converter = TextConverter(
-            path,
-            TextProcessing() if tokenized else system.text,
-            characters=self._characters,
-            markup=MARKUP if ini is None else markup_of(ini),
-        )
+        text = TextProcessing() if tokenized else system.text
+        self._converter = TextConverter(path, text, ini)
+        self._characters = self._converter.characters
         compute.check_only("engine", "workers", "device", "threads")
         is_own = system.decoder is None
         if compute.engine == "ray" and not is_own:

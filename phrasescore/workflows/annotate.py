@@ -8,12 +8,10 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
-from moses_integration.ini_text import IniText
 from moses_integration.moses_ini import MosesIni
 from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG
-from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, shown_path
 from phrasescore.features.columns import Column, as_columns, check_columns, input_files
@@ -89,7 +87,8 @@ def annotate(
         check_files(inputs, [output, *work_files(output)])
         chosen = None
         if text_paths:
-            chosen = TextFilter(text_paths, None if new is None else new.ini)
+            characters = new is not None and new.ini.text_settings().characters
+            chosen = TextFilter(text_paths, characters=characters)
         return _annotate(path, wanted, output, new, chosen, resume, compute, progress)
 
 
@@ -225,12 +224,11 @@ class NewSystem:
 class TextFilter:
     """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts.
 
-    :param ini: the moses.ini of the table, which says whether its words are characters.
+    :param characters: whether the words of the table are characters.
     """
 
-    def __init__(self, texts: Sequence[str], ini: IniText | None) -> None:
-        settings = TextSettings() if ini is None else ini.text_settings()
-        self._phrases = TextPhrases.read(texts, characters=settings.characters)
+    def __init__(self, texts: Sequence[str], *, characters: bool) -> None:
+        self._phrases = TextPhrases.read(texts, characters=characters)
         self.kept = 0
 
     @property

@@ -28,7 +28,6 @@ from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.system import read_system
-from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment.choice import (
     PLANS,
     Forecast,
@@ -150,7 +149,7 @@ def _write(
     characters, markup = search.characters, markup_of(ini)
     table = Path(search.slot("PhraseDictionaryMemory").arguments["path"])
 
-    texts = SystemText(TextProcessing.of(ini), characters, table).prepare(texts, folder)
+    texts = SystemText.of(ini, table).prepare(texts, folder)
     train = texts.pop("train")
     pairs = sum(1 for _ in read_parallel_text(*map(str, train)))
     alignments = None if given_alignments is None else Path(given_alignments)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from moses_integration.alignments import parse_links
 from moses_integration.decoder.phrase_tables import TableLines
+from moses_integration.ini_text import IniText
 from moses_integration.source_text import keys_of_sentences
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
@@ -37,6 +38,11 @@ class SystemText:
     rules: TextProcessing
     characters: bool
     table: Path
+
+    @classmethod
+    def of(cls, ini: IniText, table: Path) -> "SystemText":
+        """Return the text of the system of a moses.ini, which has the phrase table ``table``."""
+        return cls(TextProcessing.of(ini), ini.text_settings().characters, table)
 
     def prepare(self, texts: Mapping[str, Text], folder: Path) -> dict[str, Text]:
         """Return the prepared texts, which are written to a new folder if they must be changed.

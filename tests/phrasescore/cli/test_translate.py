@@ -405,7 +405,7 @@ def test_a_source_is_truecased_as_the_training_text_was(
     settings = f'# phrasescore: truecase_source = "case"\n{recorded}'
     (folder / "moses.ini").write_text(f"{settings}{INI}")
     text = read_system("moses.ini").text
-    sentence = TextConverter("text", text).prepare(1, b"They trust US and us .")
+    sentence = TextConverter("text", text, None).prepare(1, b"They trust US and us .")
     assert " ".join(sentence.words) == words
 
 
