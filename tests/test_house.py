@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -19,10 +20,14 @@ REPOSITORY = Path(__file__).resolve().parent.parent
 # Tests may be longer: tables of cases are read one row at a time.
 MAX_LINES = {"tests": 500}
 USUAL_MAX_LINES = 400
+MAX_FUNCTION_LINES = 80  # without the docstring
+MAX_PARAMETERS = 12
+MAX_IMPORTS = 20  # of our modules, anywhere in a file
+PACKAGES = ("phrasescore", "moses_integration", "tuning")
 # The budget of the command line: whoever adds an option says which one goes. Help, -v and -q do not
-# count. The plan's numbers for 0.4 are 22 verbs and 360 options; the numbers here only fall.
-MAX_VERBS = 21
-MAX_OPTIONS = 280
+# count. The plan's numbers for 0.4 are 20 verbs and 340 options; the numbers here only fall.
+MAX_VERBS = 20
+MAX_OPTIONS = 225
 HEAVY = (
     *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
     *("matplotlib", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
@@ -49,12 +54,61 @@ def _pins() -> dict[str, str]:
 
 def test_no_python_file_is_too_long_to_read() -> None:
     too_long = {}
-    for folder in ("phrasescore", "moses_integration", "tuning", "tests", "examples"):
+    for folder in (*PACKAGES, "tests", "examples"):
         for path in (REPOSITORY / folder).rglob("*.py"):
             length = len(path.read_text(encoding="utf-8").splitlines())
             if length >= MAX_LINES.get(folder, USUAL_MAX_LINES):
                 too_long[str(path.relative_to(REPOSITORY))] = length
     assert too_long == {}
+
+
+def _trees() -> Iterator[tuple[str, ast.Module]]:
+    """Yield the name and the syntax tree of each file of the product."""
+    for folder in PACKAGES:
+        for path in sorted((REPOSITORY / folder).rglob("*.py")):
+            yield str(path.relative_to(REPOSITORY)), ast.parse(path.read_text(encoding="utf-8"))
+
+
+def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    for name, tree in _trees():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield f"{name}: {node.name}", node
+
+
+def test_no_function_is_too_long_to_read() -> None:
+    def length(node: ast.stmt) -> int:
+        return (node.end_lineno or 0) - node.lineno + 1
+
+    too_long = []
+    for name, node in _functions():
+        docstring = 0 if ast.get_docstring(node) is None else length(node.body[0])
+        if length(node) - docstring > MAX_FUNCTION_LINES:
+            too_long.append((name, length(node) - docstring))
+    assert too_long == []
+
+
+def test_no_function_has_too_many_parameters() -> None:
+    counts = [
+        (name, sum(isinstance(each, ast.arg) for each in ast.walk(node.args)))
+        for name, node in _functions()
+    ]
+    assert [(name, count) for name, count in counts if count > MAX_PARAMETERS] == []
+
+
+def test_no_file_imports_too_many_of_our_modules() -> None:
+    modules = {name.removesuffix(".py").replace("/", ".") for name, _ in _trees()}
+    counts = {}
+    for name, tree in _trees():
+        imported = set[str]()
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Import):
+                imported.update(each.name for each in node.names)
+            elif isinstance(node, ast.ImportFrom) and node.module is not None:
+                names = (f"{node.module}.{each.name}" for each in node.names)
+                imported.update(each if each in modules else str(node.module) for each in names)
+        counts[name] = sum(each.partition(".")[0] in PACKAGES for each in imported)
+    assert {name: count for name, count in counts.items() if count > MAX_IMPORTS} == {}
 
 
 def test_constraints_pin_every_requirement_to_a_version_that_it_allows() -> None:
@@ -146,15 +200,11 @@ def test_no_compiled_generator_is_cached() -> None:
     # numba raises a KeyError where it compiles a caller of a generator that it has loaded from its
     # cache: after a first run that was killed, every later run would fail.
     found = []
-    for folder in ("phrasescore", "moses_integration", "tuning"):
-        for path in (REPOSITORY / folder).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if not isinstance(node, ast.FunctionDef):
-                    continue
-                decorators = " ".join(map(ast.unparse, node.decorator_list))
-                is_cached = "KERNEL" in decorators or "kept_njit" in decorators
-                if is_cached and any(isinstance(each, ast.Yield) for each in ast.walk(node)):
-                    found.append(f"{path.name}: {node.name}")
+    for name, node in _functions():
+        decorators = " ".join(map(ast.unparse, node.decorator_list))
+        is_cached = "KERNEL" in decorators or "kept_njit" in decorators
+        if is_cached and any(isinstance(each, ast.Yield) for each in ast.walk(node)):
+            found.append(name)
     assert found == []
 
 
@@ -164,7 +214,7 @@ def test_no_test_folder_is_a_package() -> None:
 
 def test_a_class_name_stands_for_one_class() -> None:
     places: dict[str, list[str]] = {}
-    for folder in ("phrasescore", "moses_integration", "tuning"):
+    for folder in PACKAGES:
         for path in (REPOSITORY / folder).rglob("*.py"):
             for found in re.finditer(r"^class _?(\w+)", path.read_text("utf-8"), re.MULTILINE):
                 places.setdefault(found[1], []).append(str(path.relative_to(REPOSITORY)))
