@@ -2,6 +2,7 @@
 
 import ast
 import configparser
+import functools
 import re
 import subprocess
 import sys
@@ -62,11 +63,14 @@ def test_no_python_file_is_too_long_to_read() -> None:
     assert too_long == {}
 
 
-def _trees() -> Iterator[tuple[str, ast.Module]]:
-    """Yield the name and the syntax tree of each file of the product."""
-    for folder in PACKAGES:
-        for path in sorted((REPOSITORY / folder).rglob("*.py")):
-            yield str(path.relative_to(REPOSITORY)), ast.parse(path.read_text(encoding="utf-8"))
+@functools.cache
+def _trees() -> list[tuple[str, ast.Module]]:
+    """Return the name and the syntax tree of each file of the product."""
+    return [
+        (str(path.relative_to(REPOSITORY)), ast.parse(path.read_text(encoding="utf-8")))
+        for folder in PACKAGES
+        for path in sorted((REPOSITORY / folder).rglob("*.py"))
+    ]
 
 
 def _functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -90,7 +94,7 @@ def test_no_function_is_too_long_to_read() -> None:
 
 def test_no_function_has_too_many_parameters() -> None:
     counts = [
-        (name, sum(isinstance(each, ast.arg) for each in ast.walk(node.args)))
+        (name, sum(isinstance(each, ast.arg) for each in ast.iter_child_nodes(node.args)))
         for name, node in _functions()
     ]
     assert [(name, count) for name, count in counts if count > MAX_PARAMETERS] == []
