@@ -13,7 +13,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.kinds import KINDS, get_kind
+from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.training import (
     ListTraining,
     NewNetwork,
@@ -130,7 +130,7 @@ def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) ->
     """Log the next step, which depends on what the network promises."""
     from phrasescore.training.verdict import judge_model
 
-    is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
+    is_of_table = KINDS[kind].scores_phrases and num_inputs == 1
     is_bad = any(found.is_bad for found in judge_model(kind, model, record, num_inputs))
     next_step.suggest(is_of_table=is_of_table, is_bad=is_bad)
 

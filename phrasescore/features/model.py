@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.columns import Column
-from phrasescore.settings.kinds import get_kind
+from phrasescore.settings.kinds import KINDS
 
 if TYPE_CHECKING:
     from phrasescore.features.feature import Feature
@@ -69,7 +69,7 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
     >>> network_name("lstm", reverse=False, right_to_left=True)
     'RightToLeftLSTM'
     """
-    return "Reverse" * reverse + "RightToLeft" * right_to_left + get_kind(kind).feature
+    return "Reverse" * reverse + "RightToLeft" * right_to_left + KINDS[kind].feature
 
 
 def check_feed_forward(

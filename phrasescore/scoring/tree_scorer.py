@@ -27,7 +27,7 @@ from phrasescore.scoring.prefix_tree import (
 )
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
-from phrasescore.settings.kinds import get_kind
+from phrasescore.settings.kinds import KINDS
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -83,7 +83,7 @@ class TreeDecoder(Protocol):
 
 def build_decoder(kind: str, network: nn.Module, products: Products) -> TreeDecoder:
     """Build the decoder for a network of the given kind, on the device of ``products``."""
-    name = get_kind(kind).decoder
+    name = KINDS[kind].decoder
     assert name is not None
     decoder: TreeDecoder = pkgutil.resolve_name(name)(network, products)
     return decoder

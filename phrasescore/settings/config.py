@@ -29,7 +29,6 @@ from phrasescore.settings.kinds import (
     Positive,
     ShortlistSize,
     Size,
-    get_kind,
 )
 from phrasescore.settings.toml_file import TomlTable, read_toml, to_toml, unknown
 
@@ -160,7 +159,7 @@ class Config:
     @property
     def network(self) -> NetworkKind:
         """The kind of network that the settings are for."""
-        return get_kind(self.kind)
+        return KINDS[self.kind]
 
     @classmethod
     def from_toml(cls, path: StrPath) -> "Config":

@@ -246,11 +246,6 @@ KINDS = {
 }
 
 
-def get_kind(name: str) -> NetworkKind:
-    """Return the kind of network with this name; raise a KeyError if there is none."""
-    return KINDS[name]
-
-
 def kind_names(**properties: bool) -> list[str]:
     """Return the names of the kinds that have the given properties.
 

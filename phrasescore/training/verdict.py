@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from phrasescore.arguments import StrPath
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
-from phrasescore.settings.kinds import get_kind
+from phrasescore.settings.kinds import KINDS
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def judge_model(
     kind: str, model: StrPath, record: TrainingRecord, num_inputs: int
 ) -> list[Verdict]:
     """Return what `judge` says of the network in a folder, given the number of its input files."""
-    is_of_table = get_kind(kind).scores_phrases and num_inputs == 1
+    is_of_table = KINDS[kind].scores_phrases and num_inputs == 1
     has_pieces = os.path.exists(os.path.join(model, "target.spm"))
     return list(judge(kind, record, is_of_table=is_of_table, has_pieces=has_pieces))
 

@@ -160,13 +160,9 @@ class TextPreparer:
         source, target = inputs.settings.tokenize or (None, None)
         for language in filter(None, (source, target)):
             load_tokenizer(language)  # warns once, before processes are forked
-        return [
-            LineRules(inputs.source, source, inputs.settings.lowercase),
-            *(
-                LineRules(path, target, inputs.settings.lowercase)
-                for path in (inputs.target, *inputs.lm_texts)
-            ),
-        ]
+        lowercase, others = inputs.settings.lowercase, (inputs.target, *inputs.lm_texts)
+        rules = [LineRules(path, target, lowercase) for path in others]
+        return [LineRules(inputs.source, source, lowercase), *rules]
 
     def _train_truecasers(
         self, rules: Sequence[LineRules], folder: Path, work: Path

@@ -17,7 +17,7 @@ from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import get_kind
+from phrasescore.settings.kinds import KINDS
 from phrasescore.systems.search import SearchTask, SearchWork
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.plan import build_plan
@@ -170,7 +170,7 @@ def choose_networks(
         keys = (*each.keys, *sizes.get(each.kind, ()))
         if characters:
             keys = (*keys, "set.vocabulary.subwords = 1")
-        preset = Config.preset(get_kind(each.kind).default_preset).training
+        preset = Config.preset(KINDS[each.kind].default_preset).training
         epochs = preset.epochs * (1 if pairs < _FEW_PAIRS else _MOST_SCALE)
         if each.kind != "encoder-decoder":
             batch = _BATCH if pairs < _FEWEST_PAIRS else preset.batch_size

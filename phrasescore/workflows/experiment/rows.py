@@ -16,7 +16,7 @@ from phrasescore.features.named import FEATURES, NOT_OF_PHRASES, OF_SHORTLISTS, 
 from phrasescore.features.packages import find_class
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
-from phrasescore.settings.kinds import KINDS, NetworkKind, get_kind, kind_names
+from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names
 from phrasescore.settings.toml_file import TomlTable, unknown
 from phrasescore.systems.system import SEARCH_FEATURES
 
@@ -90,7 +90,7 @@ class ModelPlan:
     @property
     def network(self) -> NetworkKind:
         """The kind of this network."""
-        return get_kind(self.kind)
+        return KINDS[self.kind]
 
     @property
     def directions(self) -> dict[str, Any]:
