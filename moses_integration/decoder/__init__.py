@@ -54,8 +54,9 @@ def limit_values(field: str, value: object) -> str | None:
         return None if isinstance(value, bool) else "true or false"
     if isinstance(default, str):
         return None if value in ALGORITHMS else " or ".join(ALGORITHMS)
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
     if isinstance(default, float):
-        is_valid = isinstance(value, int | float) and 0 <= value <= 1
+        is_valid = is_number and 0 <= value <= 1  # type: ignore[operator]
         return None if is_valid else "a number from 0 to 1"
-    is_valid = isinstance(value, int) and least <= value < 2**31
+    is_valid = isinstance(value, int) and is_number and least <= value < 2**31
     return None if is_valid else f"a whole number from {least}"

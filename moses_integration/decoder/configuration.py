@@ -72,7 +72,8 @@ _UNSUPPORTED = {
 }  # fmt: skip
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTOR_SECTIONS = ("input-factors", "output-factors")
-_ELSEWHERE = ("factor-delimiter", "feature", "mapping", "weight")  # read by other functions
+# Read by other functions, or without an effect on translations.
+_ELSEWHERE = ("factor-delimiter", "feature", "mapping", "threads", "weight")
 
 
 class _LineError(Exception):

@@ -121,10 +121,14 @@ def _check_mode(ctx: click.Context, given: dict[str, Any]) -> None:
     if given["lists"]:
         allowed = {*_OF_LISTS, "names", "device"}
         options.refuse_others(ctx, allowed, "cannot be used with --lists")
-        needed |= {"start": "--weights, the weights with which the lists were made"}
+        needed |= {"start": "--weights, with which the lists were made,"}
     elif len(names) > 1 or not (names or decoder):
         raise click.UsageError("expected one SYSTEM, or --lists, or --decoder")
     else:
+        from phrasescore.systems.folder import find_system_file
+
+        for name in names:
+            find_system_file(name)  # an n-best list here is a usual mistake
         options.refuse_others(ctx, _OF_SYSTEM | _OF_ROUNDS, "requires --lists")
         needed |= {"source": "--source", "output": "-o, the folder for the tuned system"}
     for name, option in needed.items():

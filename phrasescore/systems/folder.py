@@ -44,6 +44,8 @@ def find_system_file(path: str) -> str:
         ini = os.path.join(path, INI)
         found = f"{ini} is one with its own weights" if os.path.exists(ini) else "found none in it"
         raise PhrasescoreError(f"{path}: {expected}; {found}")
+    if not os.path.exists(path):
+        raise DataError(path, None, "cannot open: No such file or directory")
     if not path.endswith((".ini", ".toml")):
         with open_input(path) as stream:
             first = stream.readline(1 << 16)
@@ -66,7 +68,11 @@ def _find_row(path: str) -> str | None:
     table = os.path.join(base, TABLE)
     record = read_systems_table(table) if os.path.exists(table) else None
     rows = () if record is None else record.rows
-    systems = {row.name: os.path.join(base, row.system) for row in rows if row.system}
+    folders = {row.name: os.path.join(base, row.system) for row in rows if row.system}
+    # A row that is made again has no system until it is tuned.
+    systems = {
+        name: path for name, path in folders.items() if os.path.exists(os.path.join(path, SYSTEM))
+    }
     if record is None or not systems:
         problem = "no row of this experiment is finished; its command continues it"
         raise PhrasescoreError(f"{path}: {problem}")

@@ -50,9 +50,12 @@ def decode_with_program(
                 problem = f"expected {len(sentences):,} translations from Moses, found {found:,}"
                 tail = log_tail(f"{work}.log", is_named=bool(prefix))
                 raise PhrasescoreError(f"{problem}{tail}")
-        for each in read_every_list(nbest, len(sentences), allow_missing=True):
-            best = each.hypothesis(0).strip(b" ").decode() if each.data else ""
-            yield SearchOutput(best, each.raw if each.data else b"")
+        found_lists = read_every_list(nbest, len(sentences), allow_missing=True)
+        for sentence, each in zip(sentences, found_lists, strict=True):
+            if each.data:
+                yield SearchOutput(each.hypothesis(0).strip(b" ").decode(), each.raw)
+            else:
+                yield SearchOutput("", untranslated=int(bool(sentence.words)))
 
 
 def _command(system: System, threads: int) -> DecoderCommand:

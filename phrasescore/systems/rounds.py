@@ -46,10 +46,18 @@ def start_weights(system: System, start: WeightsSource | None) -> WeightPair:
         raise ArgumentError("the start weights are missing: give --weights, or a moses.ini")
     if system.moses_ini is not None:
         known = {feature.name for feature in system.read_ini().features} | new.keys()
-        search = {name: own for name, own in search.items() if name.partition("_")[0] in known}
+        others = [name for name in search if name.partition("_")[0] not in known]
+        _warn_of_others(where, [name for name in others if name not in lists])
+        search = {name: own for name, own in search.items() if name not in others}
     for weights in (search, lists):
         check_weights(weights, where)
     return WeightPair(search, lists)
+
+
+def _warn_of_others(where: str, names: Sequence[str]) -> None:
+    if names:
+        text = "%s: the system has no features for these weights, which are left out: %s"
+        _logger.warning(text, where, some_names(names))
 
 
 @dataclass
@@ -105,6 +113,13 @@ class TuningRun:
         optimiser, settings, added = self.optimiser, self.settings, self.added
         optimiser.others = added
         lists = old_names.weights_for(added, self.start.lists, "the start weights")
+        system = self.rounds.translator.system
+        if system.moses_ini is not None:
+            known = {feature.name for feature in system.read_ini().features}
+            known |= {*system.search_names, *added}
+            others = [name for name in lists if name.partition("_")[0] not in known]
+            _warn_of_others("the start weights", others)
+            lists = {name: own for name, own in lists.items() if name not in others}
         return TuningLoop(
             self.rounds,
             self.rounds.reader.metric,
@@ -195,7 +210,9 @@ class TuningRun:
         return WeightPair(*({**unnamed, **weights} for weights in best))
 
     def _feature_rows(self, pool: Pool, best: Round, *, details: bool) -> tuple[FeatureRow, ...]:
-        start = weights_vector(self.result.rounds[0].weights.search, pool.labels)
+        first = self.result.rounds[0].weights.search
+        added = {name: own for name, own in self.start.lists.items() if name in self.added}
+        start = weights_vector({**first, **added}, pool.labels)
         found, known = weights_vector(best.weights.lists, pool.labels), best.weights.search
         search = [
             known[label.name][label.place] if label.name in known else None for label in pool.labels

@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import filterfalse
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from moses_integration.decoder import LIMITS, limit_values
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
-from moses_integration.weight_lines import format_weight
+from moses_integration.weight_lines import format_weight, is_sparse
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.features.columns import Column, number_names, read_column
@@ -146,12 +147,13 @@ class System:
         return number_names(SEARCH_FEATURES[kind] for kind in self.search_kinds)
 
     def files(self) -> list[str]:
-        """Return the files that the system reads, except those in folders of models."""
+        """Return the files that the system may read, except those in folders of models."""
         texts = (self.text.truecase_source, self.text.truecase_target)
         own = [str(path) for path in (self.moses_ini, self.weights_path, *texts) if path]
         columns = [path for each in (*self.search, *self.lists) for path in each.inputs()]
-        ini = [] if self.moses_ini is None else map(str, named_files(self.read_ini()))
-        return [*own, *ini, *columns]
+        named = () if self.moses_ini is None else named_files(self.read_ini())
+        # As Moses does, the search may read a compressed file in place of one that is not there.
+        return [*own, *map(str, named), *(f"{path}.gz" for path in named), *columns]
 
     def check_weights(
         self, sizes: Mapping[str, int], shown: Mapping[str, int], added: Iterable[str]
@@ -167,7 +169,8 @@ class System:
             where = str(self.weights_path or self.moses_ini)
             weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
-        for name in self.search_names:
+        needed = [] if self.weights_path is None else [*filterfalse(is_sparse, shown)]
+        for name in (*needed, *self.search_names):
             if name not in search:
                 raise self.weight_error(f"no weight for the search's feature {name}")
         self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added] if added else [])
@@ -282,7 +285,7 @@ def _read(whole: TomlTable, path: str) -> System:
         absolute=frozenset(whole.absolute_paths()),
     )
     if ini is not None and file.weights is not None and _is_beside(system):
-        _check_equal_weights(system, ini.tuneable_weights())
+        _check_equal_weights(system, ini)
     return system
 
 
@@ -350,9 +353,13 @@ def _is_beside(system: System) -> bool:
     return os.path.realpath(system.moses_ini.parent) == os.path.realpath(system.folder)
 
 
-def _check_equal_weights(system: System, own: Weights) -> None:
+def _check_equal_weights(system: System, ini: MosesIni) -> None:
+    """Reject weights in whose place Moses would use others, those of the moses.ini."""
+    shown, lines = ini.tuneable_weights(), ini.latest_weight_lines()
     for name, values in system.weights.search.items():
-        for place, (one, other) in enumerate(zip(values, own.get(name, values), strict=False)):
+        own = [float(word.group()) for word in lines[name].words[1:]] if name in lines else values
+        own = own if len(own) == len(values) else shown.get(name, values)
+        for place, (one, other) in enumerate(zip(values, own, strict=False)):
             if format_weight(one) != format_weight(other):
                 label = f"{name}_{place}"
                 found = f"{label} is {format_weight(one)}, and {format_weight(other)}"

@@ -249,25 +249,34 @@ def warn_of_tokenization(
     _logger.warning(f"{looks}: {found}: {cure}")
 
 
-def warn_of_form(text: Sentences, *, tokenizes: bool) -> None:
-    """Warn if a text looks tokenised and the system tokenises it, or the other way round.
+def warn_of_form(
+    path: str,
+    sentences: Iterable[Sequence[str]],
+    *,
+    tokenizes: bool,
+    cures: tuple[str, str] = (
+        "give it as raw text, or all texts as the system's words with --tokenized",
+        "tokenise it as in training, or leave out --tokenized if the system has rules for text",
+    ),
+) -> None:
+    """Warn if a text looks tokenised and is tokenised again, or the other way round.
 
-    :param tokenizes: whether the system's rules tokenise the text.
+    :param sentences: the words between blanks in its lines.
+    :param tokenizes: whether rules tokenise the text.
+    :param cures: what to do with a tokenised text, and with a raw one.
     """
-    attached, separate, num_words = _attached_marks(text.words)
+    attached, separate, num_words = _attached_marks(sentences)
     least = _FEW_MARKS * num_words
     is_raw = attached.total() > max(_MANY_ATTACHED * (attached.total() + separate), least)
     if tokenizes and not is_raw and separate > least:
         _logger.warning(
-            f"{shown_path(text.path)} looks tokenised, and the system tokenises it: give it as raw "
-            "text, or all texts as the system's words with --tokenized"
+            f"{shown_path(path)} looks tokenised, and it is tokenised again: {cures[0]}"
         )
     elif is_raw and not tokenizes:
         ((example, _),) = attached.most_common(1)
         _logger.warning(
-            f"{shown_path(text.path)} looks untokenised: punctuation is attached to words, such as "
-            f"{shorten(example)}, and the system takes it as words: tokenise it as in training, or "
-            "leave out --tokenized if the system has rules for text"
+            f"{shown_path(path)} looks untokenised: punctuation is attached to words, such as "
+            f"{shorten(example)}, and it is taken as words: {cures[1]}"
         )
 
 

@@ -266,12 +266,17 @@ class Translator:
     ) -> Iterator[SearchOutput]:
         """Yield what the decoder finds for each sentence, in order."""
         if self._search is None:
-            workers = self._compute.workers
-            yield from decode_with_program(
-                self.system, sentences, weights, request, workers=workers, prefix=prefix
+            outputs = decode_with_program(
+                self.system,
+                sentences,
+                weights,
+                request,
+                workers=self._compute.workers,
+                prefix=prefix,
             )
-            return
-        for output in self._search.decode(sentences, weights, request, explain=explain):
+        else:
+            outputs = self._search.decode(sentences, weights, request, explain=explain)
+        for output in outputs:
             self.untranslated += output.untranslated
             yield output
 

@@ -24,7 +24,7 @@ from phrasescore.io.text import same_file
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.compute import Compute
-from phrasescore.systems.folder import INI, write_system
+from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.system import System, read_system
 
@@ -82,9 +82,9 @@ def annotate(
             stack.enter_context(_new_folder(Path(output)))
             path, output = new.table, new.output
         check_resume(output, resume)
-        others = () if new is None else new.system.files()
+        others, written = ([], []) if new is None else new.files()
         inputs = [path, *others, *input_files(wanted), *text_paths]
-        check_files(inputs, [output, *work_files(output)])
+        check_files(inputs, [output, *work_files(output), *written])
         chosen = None
         if text_paths:
             characters = new is not None and new.ini.text_settings().characters
@@ -192,6 +192,12 @@ class NewSystem:
         output = os.path.join(folder, os.path.basename(table))
         return cls(system, ini, table, output, columns)
 
+    def files(self) -> tuple[list[str], list[str]]:
+        """Return the files of the old system, and those of the new one besides its table."""
+        folder = Path(self.output).parent
+        written = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)]
+        return [self.system.path, *self.system.files()], written
+
     def declare(self, num_scores: int) -> Callable[[], None]:
         """Return a function that writes the new system, except its table."""
         folder, ini, more = Path(self.output).parent, self.ini, len(self.columns)
@@ -212,6 +218,7 @@ class NewSystem:
             paths_from=folder,  # in which the table appears last
             weights=WeightPair(*map(extended, self.system.weights)),
             columns=(*self.system.columns, *named),
+            absolute=self.system.absolute | {*filter(os.path.isabs, input_files(self.columns))},
         )
 
         def write() -> None:

@@ -14,6 +14,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.system import System, read_system
 from phrasescore.systems.text import SystemSentence
+from phrasescore.systems.text_checks import warn_of_form
 from phrasescore.systems.translator import Translator
 
 _logger = logging.getLogger(__name__)
@@ -64,6 +65,9 @@ def translate(
     numbered = enumerate(read_lines(source), start=1)
     sentences: Iterable[SystemSentence] = (translator.prepare(*line) for line in numbered)
     known = None if is_stream(source) else list(sentences)
+    if known is not None:
+        lines = (raw.decode(errors="replace").split() for raw in read_lines(source))
+        warn_of_form(source, lines, tokenizes=bool(read.text.tokenize) and not tokenized)
     with ExitStack() as stack:
         stack.enter_context(translator.open(known))
         _logger.info("%s is loaded", read.name)
@@ -92,8 +96,8 @@ def translate(
                     file.flush()
             meter.update()
     if translator.untranslated:
-        _logger.warning(
-            f"{translator.untranslated:,} sentences have empty translations: no phrase order "
-            "within the distortion limit covers them"
-        )
+        reason = "no phrase order within the distortion limit covers them"
+        if read.decoder is not None:
+            reason = "the decoder wrote no list for them"
+        _logger.warning(f"{translator.untranslated:,} sentences have empty translations: {reason}")
     return TranslateSummary(meter.done, translator.untranslated)

@@ -81,7 +81,7 @@ def tune_system(
     translator = Translator(ready, compute, tokenized=tokenized, path=source, cache=work / CACHE)
     text = TextProcessing() if tokenized else system.text
     given = read_sentences(source)
-    warn_of_form(given, tokenizes=bool(text.tokenize))
+    warn_of_form(source, given.words, tokenizes=bool(text.tokenize))
     known = [*_read_references(paths, text)]
     if len(given.words) != len(known[0]):
         expected = f"expected {len(known[0]):,} lines, one per reference"
@@ -94,7 +94,7 @@ def tune_system(
         settings,
         Optimiser(settings, compute.threads),
         first,
-        describe_run(system, first, [given.words, *known], settings),
+        describe_run(system, first, [[each.words for each in sentences], *known], settings),
     )
 
     def write() -> TuneOutcome:
@@ -132,8 +132,7 @@ def _check_files(
     system: System, read: Sequence[str | None], folder: Path, files: Sequence[str], work: Path
 ) -> None:
     """Check that no input is overwritten, and that all outputs can be written."""
-    files_of = system.files()
-    read = [*read, system.path, *files_of, *(f"{name}.gz" for name in files_of)]  # as Moses does
+    read = [*read, system.path, *system.files()]
     own = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)] if folder.is_dir() else []
     check_files(read, [*files, *own])
     check_folder(work, [*filter(None, read), *files, *own])
@@ -144,7 +143,7 @@ def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[lis
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     for each in references:
-        warn_of_form(each, tokenizes=bool(text.tokenize))
+        warn_of_form(each.path, each.words, tokenizes=bool(text.tokenize))
         prepare = load_target_rules(text, each.path)
         lines = (" ".join(words).encode() for words in each.words)
         yield [prepare(number, line) for number, line in enumerate(lines, start=1)]

@@ -24,12 +24,15 @@ from phrasescore.settings.building import Building
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import settings_of
 from phrasescore.systems.text import LineRules
+from phrasescore.systems.text_checks import warn_of_form
 from phrasescore.version import __version__
 
 CORPUS = ("corpus.source.gz", "corpus.target.gz")
 TRUECASERS = ("truecase-model.source", "truecase-model.target")
 MAX_RATIO = 9  # of the lengths of both sides, as in clean-corpus-n.perl
 _BLOCK = 500  # lines
+# For texts that are tokenised already, and for those that are not.
+_CURES = ("give raw text, or leave out --tokenize", "tokenise it, or let --tokenize do it")
 
 
 class _LineRows(NamedTuple):
@@ -136,6 +139,10 @@ class TextPreparer:
             pair is left.
         """
         rules = self._rules()
+        for each in rules if not self.inputs.settings.characters else ():
+            lines = (raw.decode(errors="replace").split() for raw in read_lines(each.path))
+            tokenizes = each.language is not None
+            warn_of_form(each.path, lines, tokenizes=tokenizes, cures=_CURES)
         if self.inputs.settings.truecase:
             rules = self._train_truecasers(rules, folder, work)
         rules = [replace(each, characters=self.inputs.settings.characters) for each in rules]

@@ -14,6 +14,7 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.io.folders import locked
 from phrasescore.progress import Meter, ProgressCallback, format_duration
+from phrasescore.systems.folder import SYSTEM
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.process import RunningStep, stop
@@ -78,6 +79,11 @@ def run_experiment(
         states = StepStates(absolute, plan.written, plan.names)
         states.write_files()
         plan.make_links()
+        for step, is_done in zip(plan.steps, states.done(plan.steps), strict=True):
+            for run in plan.runs:
+                if run.report in step.outputs and not is_done:
+                    # Its weights belong to other networks or settings.
+                    (run.folder / SYSTEM).unlink(missing_ok=True)
         _logger.info("%d of %d steps are done", sum(states.done(steps)), len(steps))
 
         def add(step: Step) -> bool:

@@ -243,4 +243,4 @@ def test_raw_texts_are_prepared_by_the_rules_of_the_system(
     (folder / "source").write_text("la maison , bleue .\n" * 5)
     succeeded(tune("--working-dir", "marks", "--iterations", "1"))
     (warning,) = [text for text in warnings(caplog) if "looks" in text]
-    assert warning.startswith("source looks tokenised, and the system tokenises it: give it as raw")
+    assert warning.startswith("source looks tokenised, and it is tokenised again: give it as raw")
