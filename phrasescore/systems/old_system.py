@@ -70,4 +70,4 @@ def _kind(whole: TomlTable, model: str) -> NetworkKind:
     folder = whole.absolute(model)
     if not os.path.isdir(folder):
         raise whole.error("", f"there is no model {folder}")
-    return get_kind(Config.of_model(folder).kind)
+    return KINDS[Config.of_model(folder).kind]
