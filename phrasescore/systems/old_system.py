@@ -6,7 +6,7 @@ from typing import Any
 
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import NetworkKind
+from phrasescore.settings.kinds import KINDS, NetworkKind
 from phrasescore.settings.toml_file import TomlTable
 
 # Keys that have gone to others.
