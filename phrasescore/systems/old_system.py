@@ -6,7 +6,7 @@ from typing import Any
 
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import NetworkKind
+from phrasescore.settings.kinds import KINDS, NetworkKind
 from phrasescore.settings.toml_file import TomlTable
 
 # Keys that have gone to others.
@@ -70,4 +70,4 @@ def _kind(whole: TomlTable, model: str) -> NetworkKind:
     folder = whole.absolute(model)
     if not os.path.isdir(folder):
         raise whole.error("", f"there is no model {folder}")
-    return Config.of_model(folder).network
+    return KINDS[Config.of_model(folder).kind]

@@ -169,7 +169,9 @@ class System:
             where = str(self.weights_path or self.moses_ini)
             weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
-        needed = [] if self.weights_path is None else [*filterfalse(is_sparse, shown)]
+        # Weights that replace those of a moses.ini may be some of them.
+        is_whole = self.weights_path is not None and self.path.endswith(".toml")
+        needed = [*filterfalse(is_sparse, shown)] if is_whole else []
         for name in (*needed, *self.search_names):
             if name not in search:
                 raise self.weight_error(f"no weight for the search's feature {name}")

@@ -198,7 +198,7 @@ def test_a_fault_is_named_in_one_line(
     ("path", "problem"),
     [
         ("none", "none: cannot open: No such file or directory"),
-        ("none.toml", "none.toml: cannot be read: No such file or directory"),
+        ("none.toml", "none.toml: cannot open: No such file or directory"),
         ("cslm", "cslm: expected a system: a folder with system.toml, or a moses.ini; found none"),
         ("only-ini", "only-ini/moses.ini is one with its own weights"),
         (

@@ -98,7 +98,7 @@ LISTS = "--lists nbest --references reference --weights weights"
         ("--lists nbest --method pro", "--method pro is gone: use --method xbleu or mira"),
         ("--features f --scores s", "--features is gone: give the n-best lists and --references"),
         ("--lists nbest", "--references is required"),
-        ("--lists nbest --references reference", "--weights, the weights with which the lists"),
+        ("--lists nbest --references reference", "--weights, with which the lists"),
         (f"{LISTS} --resume", "--resume cannot be used with --lists"),
         (f"{LISTS} --nbest-size 5 --working-dir x", "--nbest-size, --working-dir cannot be used"),
         (f"{LISTS} --refs reference", "--refs is gone: it is --references"),
