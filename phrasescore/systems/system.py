@@ -169,8 +169,9 @@ class System:
             where = str(self.weights_path or self.moses_ini)
             weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
-        # Weights that replace those of a moses.ini may be some of them.
+        # Weights may replace only some of those of a bare moses.ini, or of Moses'.
         is_whole = self.weights_path is not None and self.path.endswith(".toml")
+        is_whole = is_whole and self.decoder is None
         needed = [*filterfalse(is_sparse, shown)] if is_whole else []
         for name in (*needed, *self.search_names):
             if name not in search:
