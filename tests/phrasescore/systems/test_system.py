@@ -106,6 +106,7 @@ FILE_FAULTS = [
     ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1, got 0"),
     ("stack = 30", "stak = 30", "[limits] stak: unknown limit; did you mean 'stack'?"),
     ("stack = 30", "stack = -1", "[limits] stack: expected a whole number from 0, got -1"),
+    ("stack = 30", "stack = true", "[limits] stack: expected a whole number from 0, got True"),
     (
         'feature = "unknown_words"',
         'command = "no-program --fast"',
@@ -138,6 +139,8 @@ FILE_FAULTS = [
 # Faults in weights.
 WEIGHT_FAULTS = [
     ("CSLM0= 0.25\n", "", "weights: no weight for the search's feature CSLM0"),
+    ("LM0= 0.5\n", "", "weights: no weight for the search's feature LM0"),
+    ("LM0= 0.5", "LM0= 0.5\nPhrasePenalty0= 5", "PhrasePenalty0_0 is 5, and 0.25 in"),
     ("RNNsearch0= 3\n", "", "no weight for RNNsearch0, a feature of the n-best lists"),
     ("RNNsearch0= 3", "RNNsearch0= 3\nLSTM0= 1", "a weight for LSTM0, a feature that the n-best"),
     ("RNNsearch0= 3", "RNNsearch0= 3 1", "expected 1 weights for RNNsearch0, found 2"),

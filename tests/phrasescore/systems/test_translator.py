@@ -1,5 +1,7 @@
 """A system translates a text, a stream, and with Moses or Ray, in the same way."""
 
+import gzip
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -330,3 +332,26 @@ def test_small_weights_translate_as_large_ones_do(folder: Path) -> None:
     with load_system("moses.ini", weights=small, compute=HERE) as system:
         found = [each.text for each in system.translate(SENTENCES)]
     assert found == [text for text, _ in by_text(read_system(folder / "moses.ini"), ListRequest(1))]
+
+
+def test_a_compressed_table_is_not_replaced(folder: Path) -> None:
+    table = gzip.compress((folder / "table").read_bytes())
+    (folder / "table").unlink()
+    (folder / "table.gz").write_bytes(table)
+    with pytest.raises(PhrasescoreError, match=r"table\.gz: would overwrite"):
+        translate("moses.ini", folder / "source", "table.gz", tokenized=True)
+    assert (folder / "table.gz").read_bytes() == table
+
+
+def test_a_program_that_leaves_out_a_sentence_is_warned_of(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (folder / "program.py").write_text(
+        "import sys\nopen(sys.argv[1], 'w').write('0 ||| the house ||| LM0= -1 ||| -1\\n')\n"
+    )
+    command = f"{sys.executable} {folder / 'program.py'} {{nbest}}"
+    (folder / "source").write_text("la maison\nmaison\n")
+    system = System.of_command(command, "moses.ini")
+    done = translate(system, folder / "source", "out", tokenized=True)
+    assert (Path("out").read_text(), done.untranslated) == ("the house\n\n", 1)
+    assert "1 sentences have empty translations: the decoder wrote no list" in caplog.text

@@ -17,6 +17,7 @@ from tests.command_line import run
 from tests.log import warnings
 from tests.random_tables import make_model
 from tests.small_system import write_system
+from tests.small_system import write_system as write_files
 
 NUMBERS = NamedFeature("number_mismatch")
 
@@ -115,6 +116,22 @@ def test_a_system_that_gets_no_columns_leaves_no_folder(
     with pytest.raises(PhrasescoreError, match=problem):
         phrasescore.annotate("old", [NUMBERS], output, **options)
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
+
+
+def test_no_file_of_the_old_system_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_files(tmp_path)
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "system.toml").write_text('moses_ini = "../moses.ini"\n')
+    (tmp_path / "tables").mkdir()
+    (tmp_path / "table").rename(tmp_path / "tables" / "table")
+    before = (tmp_path / "moses.ini").read_bytes().replace(b"=table ", b"=tables/table ")
+    (tmp_path / "moses.ini").write_bytes(before)
+    with pytest.raises(PhrasescoreError, match=r"moses\.ini: would overwrite"):
+        phrasescore.annotate("sub", [NUMBERS], ".")
+    assert (tmp_path / "moses.ini").read_bytes() == before
 
 
 def test_values_that_moses_cannot_read_are_counted_in_a_warning(
