@@ -136,7 +136,7 @@ COMMANDS = {
     + TRAIN,
     "train transformer": "train transformer train.en train.fr -o transformer " + TRAIN,
     "annotate": "annotate {x}/phrase-table.gz --model ed --model back --column 'feature = "
-    '"unknown_words", model = "ed"\' --feature punctuation_mismatch -o annotated.gz',
+    '"unknown_words", model = "ed"\' --feature number_mismatch -o annotated.gz',
     "annotate bfloat16": "annotate {x}/phrase-table.gz --model ed --precision bfloat16 -o bf16.gz",
     "annotate int8": "annotate {x}/phrase-table.gz --model ed --precision int8 -o int8.gz",
     "rescore": f"rescore {LISTS}--model ed --model search --model lstm --model grconv "
