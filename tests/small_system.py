@@ -30,6 +30,7 @@ TM0= 1 0
 Distortion0= 1
 LM0= 0.5
 """
+OWN_WEIGHTS = "WordPenalty0= -0.5\nTM0= 1 0\nDistortion0= 1\nLM0= 0.5\n"  # of INI
 TABLE = """\
 la maison ||| the house ||| 0.25 1 ||| 0-0 1-1
 maison ||| home ||| 0.5 1 ||| 0-0

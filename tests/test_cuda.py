@@ -24,7 +24,7 @@ from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.command_line import succeeded
 from tests.random_lists import features
-from tests.small_system import INI, LM, TABLE
+from tests.small_system import INI, LM, OWN_WEIGHTS, TABLE
 from tests.tiny_lists import ListTask
 
 pytestmark = pytest.mark.gpu
@@ -286,7 +286,7 @@ def test_a_search_asks_a_network_there(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = {"table": TABLE, "lm.arpa": LM, "moses.ini": INI, "source": "la maison\nla bleue\n" * 3}
-    files["weights"] = f"{name}= 0.3\n"
+    files["weights"] = f"{OWN_WEIGHTS}{name}= 0.3\n"
     files["system.toml"] = 'moses_ini = "moses.ini"\nweights = "weights"\n'
     files["system.toml"] += f'search = [{{ model = "{folder / kind}" }}]\n'
     for name, text in files.items():

@@ -399,7 +399,8 @@ def _write_systems(folder: Path, english: list[str]) -> None:
         'moses_ini = "moses.ini"\nweights = "networks.weights"\n'
         'search = [{ model = "cslm" }, { model = "joint" }]\n'
     )
-    (folder / "networks.weights").write_text("CSLM0= 0.1\nJoint0= 0.1\n")
+    own = ini[ini.index("[weight]") + len("[weight]\n") :].replace("UnknownWordPenalty0= 1\n", "")
+    (folder / "networks.weights").write_text(f"{own.rstrip()}\nCSLM0= 0.1\nJoint0= 0.1\n")
     cases = [f"{word} (3/4) {word.capitalize()} (1/4)" for word in english]
     (folder / "truecaser").write_text("\n".join(cases) + "\n")
     (folder / "raw").write_text(f'The (big) {english[0]}\'s red.\n\nIs "it"?\n')

@@ -9,7 +9,7 @@ from phrasescore.systems.sourced_lists import read_sourced_lists
 from tests.command_line import run, succeeded
 from tests.doubles import RandomCslm, RandomJoint, RandomModel
 from tests.phrasescore.language_models.test_selection import unigrams
-from tests.small_system import INI, LM
+from tests.small_system import INI, LM, OWN_WEIGHTS
 
 SOURCE, TARGET = ["the", "house", "is"], ["la", "maison", "est"]
 FACTORS = "la|DET maison|NOUN"
@@ -118,7 +118,7 @@ def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
     table = "la ||| the ||| 0.5 1 ||| 0-0\nmaison ||| house ||| 0.5 1 ||| 0-0\n"
     system = 'moses_ini = "moses.ini"\nweights = "w"\nsearch = [{ model = "joint" }]\n'
     texts = {"table": table, "lm.arpa": LM, "moses.ini": INI, "system.toml": system}
-    for name, text in (texts | {"w": "Joint0= 0\n"}).items():
+    for name, text in (texts | {"w": f"{OWN_WEIGHTS}Joint0= 0\n"}).items():
         (folder / name).write_text(text)
     command = "translate system.toml known --tokenized -o out"
     lines = warnings(command)
