@@ -317,12 +317,6 @@ def path_problem(path: str) -> str | None:
     )
 
 
-def files_of(ini_path: str) -> list[Path]:
-    """Return the files that Moses may read with a moses.ini, each with and without ``.gz``."""
-    named = named_files(IniText.read(ini_path))
-    return [*named, *(Path(f"{path}.gz") for path in named)]
-
-
 def named_files(ini: IniText) -> tuple[Path, ...]:
     """Return the distinct files that Moses reads, in feature order; the weight file is last."""
     return tuple(Path(ini.resolve(path)) for path in ini.named_paths())

@@ -135,7 +135,7 @@ def read_corpus(
 ) -> AlignedCorpus:
     """Read parallel text and its alignments, and write it in blocks to a folder.
 
-    :param source: sentences, as are those of ``target``, in which no word has ``|``.
+    :param source: sentences; no word in them or in ``target`` has ``|``.
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param block_words: number of words, of both sides together, after which a block ends.
     """

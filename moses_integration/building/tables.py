@@ -48,7 +48,7 @@ def build_tables(
     depend on ``workers`` and ``block_words``. Counts are exact; Moses adds float32 numbers, which
     are exact up to 2^24.
 
-    :param source: sentences, as are those of ``target``, in which no word has ``|``.
+    :param source: sentences; no word in them or in ``target`` has ``|``.
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param work: an empty folder for sorted runs, which need about 50 bytes per extracted pair.
     :param max_phrase_length: the longest phrase, in words of either side.
