@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import IniText, files_of
+from moses_integration.ini_text import IniText, named_files
 from moses_integration.moses_ini import MosesIni
 from moses_integration.text_settings import TextSettings
 from phrasescore.errors import ConfigError, PhrasescoreError
@@ -41,9 +41,7 @@ def test_a_weight_file_is_read_from_the_working_folder_and_weight_overrules_it(
     packed = gzip.compress(Path("sparse").read_bytes())
     Path("sparse").write_bytes(packed)
     assert MosesIni.read(str(sparse_ini)).tuneable_weights() == weights
-    assert files_of(str(sparse_ini)) == [
-        Path(name) for name in ("lm", "sparse", "lm.gz", "sparse.gz")
-    ]
+    assert named_files(IniText.read(str(sparse_ini))) == (Path("lm"), Path("sparse"))
 
 
 @pytest.mark.parametrize(

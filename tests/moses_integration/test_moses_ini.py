@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.ini_text import IniText, files_of
+from moses_integration.ini_text import IniText, named_files
 from moses_integration.moses_ini import MosesIni, PhraseTableFeature
 from phrasescore.errors import ConfigError, DataError
 
@@ -429,5 +429,4 @@ def test_a_path_may_be_a_folder_which_is_for_the_decoder_to_refuse(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "moses.ini").write_text(f"[feature]\nKENLM path={path}\n")
-    named, packed = files_of("moses.ini")
-    assert (named, packed) == (Path(path), Path(f"{named}.gz"))
+    assert named_files(IniText.read("moses.ini")) == (Path(path),)
