@@ -17,7 +17,7 @@ from moses_integration.moses_ini import MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
-from phrasescore.language_models.arpa import read_arpa_order
+from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.records import Weights
 
 _logger = logging.getLogger(__name__)
@@ -238,7 +238,7 @@ def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
     if "path" in known:
         arguments["path"] = _check_file(ini, feature, arguments.get("path", ""))
     if feature.kind == LANGUAGE_MODEL:
-        order = str(read_arpa_order(arguments["path"]))
+        order = str(len(read_arpa_counts(arguments["path"])))
         if int(wanted := arguments.get("order", order)) != int(order):
             where = f"order={order}, as {arguments['path']} has"
             raise _LineError(f"expected {where}, found order={wanted}")

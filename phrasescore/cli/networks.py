@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 
 _logger = logging.getLogger(__name__)
 
-# Only for --objective xbleu: parameters of `fine_tune`, and fields of its settings.
+# Only for --objective bleu: parameters of `fine_tune`, fields of its settings, and parameters of
+# `train_for_bleu`.
 _OF_LISTS = ("model", "lists", "source", "references", "weights")
 _OF_FINE_TUNING = ("feature", "likelihood")
+_OF_SYSTEM = ("system", "text")
 
 
 def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
@@ -55,12 +57,22 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
 @heading("Training for BLEU")
 @options.choice(
     "--objective",
-    "The training objective. likelihood: log-likelihood. xbleu: expected BLEU of n-best lists, "
-    "starting from the trained network --from.",
-    ("likelihood", "xbleu"),
+    "The training objective. bleu: after the likelihood, the expected BLEU of n-best lists "
+    "of training text; either of --text, which --system translates, or of --lists.",
+    ("likelihood", "bleu"),
     default="likelihood",
 )
-@options.file("--from model", "The trained network to start from.", "MODEL")
+@options.file(
+    "--system", "For an encoder-decoder: the tuned system that gets the column.", "SYSTEM"
+)
+@options.option(
+    "--text",
+    "The text that the system was built from, raw or in its words; --alignments has the word "
+    "alignment, if it is not beside the phrase table.",
+    nargs=2,
+    metavar="SOURCE TARGET",
+)
+@options.file("--from model", "A trained network to start from.", "MODEL")
 @options.files("--lists", "Moses' n-best lists for the sentences in --source.")
 @options.file("--source", "The source sentences, one per line.")
 @options.references()
@@ -79,20 +91,22 @@ def train(ctx: click.Context, /, **given: Any) -> None:
     a language model and learns from one file, TEXT; options for the target apply to it. A joint
     model learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
 
-    With --objective xbleu, the network --from is trained further on n-best lists, to increase the
-    expected BLEU of reranking with the given weights. Training stops when the expected BLEU on
-    held-out lists stops increasing.
+    With --objective bleu, the network is trained further on n-best lists, to increase the expected
+    BLEU of reranking with the given weights. Training stops when the expected BLEU on held-out
+    lists stops increasing.
 
     Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing.
     Started by torchrun, several processes share each batch.
     """
-    if given.pop("objective") == "xbleu":
-        _train_on_lists(ctx, given)
+    if given.pop("objective") == "bleu":
+        (_train_for_system if given["system"] else _train_on_lists)(ctx, given)
         return
-    for name in (*_OF_LISTS, *_OF_FINE_TUNING):
+    only_bleu = {*_OF_LISTS, *_OF_FINE_TUNING, *_OF_SYSTEM}
+    for name in only_bleu:
         del given[name]
-    allowed = ctx.params.keys() - {*_OF_LISTS, *_OF_FINE_TUNING}
-    options.refuse_others(ctx, allowed, "can only be used with --objective xbleu")
+    options.refuse_others(
+        ctx, ctx.params.keys() - only_bleu, "can only be used with --objective bleu"
+    )
     if not given["inputs"]:
         raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
     is_first = os.environ.get("RANK", "0") == "0"
@@ -116,13 +130,27 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
 
     own = {*_OF_LISTS, "kind", "output", "alignments", "device", "threads"}
     own |= names_of(ListTraining, UnfinishedRun)
-    reason = "cannot be used with --objective xbleu, which trains an existing network"
+    reason = "cannot be used with --objective bleu and --lists, which train an existing network"
     options.refuse_others(ctx, own | {"objective"}, reason)
     for name in _OF_LISTS:
         if not given[name]:
             flag = {"model": "from"}.get(name, name)
-            raise click.UsageError(f"--objective xbleu requires --{flag}")
+            raise click.UsageError(f"--objective bleu requires --system and --text, or --{flag}")
     done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
+    _finish(given["kind"], given["output"], done, num_inputs=1)
+
+
+def _train_for_system(ctx: click.Context, given: dict[str, Any]) -> None:
+    from phrasescore.workflows.bleu_training import train_for_bleu
+
+    others = {*_OF_LISTS, *_OF_FINE_TUNING, "inputs"} - {"model"}
+    reason = "cannot be used with --objective bleu and --system, whose table the network learns"
+    options.refuse_others(ctx, ctx.params.keys() - others, reason)
+    if not given["text"]:
+        raise click.UsageError("--system requires --text SOURCE TARGET")
+    own = ctx.params.keys() - {*others, "objective"}
+    run = grouped(train_for_bleu, options.only(given, own))
+    done = train_for_bleu(**run, progress=show_progress)
     _finish(given["kind"], given["output"], done, num_inputs=1)
 
 

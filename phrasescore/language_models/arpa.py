@@ -111,9 +111,9 @@ class _Text:
         raise DataError(self.path, self.number, problem)
 
 
-def read_arpa_order(path: str) -> int:
-    """Return the order of the model in an ARPA file, reading only the counts at its beginning."""
-    return len(_read_counts(_Text(path)))
+def read_arpa_counts(path: str) -> list[int]:
+    """Return the number of n-grams of each order in an ARPA file, reading only its beginning."""
+    return _read_counts(_Text(path))
 
 
 def read_arpa(*paths: str) -> NgramModel:

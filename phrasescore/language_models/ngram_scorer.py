@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.hashing import find, hash_word
 from phrasescore.io.text import is_stream, open_input
-from phrasescore.language_models.arpa import BINARY, read_arpa_order, read_arpa_vocabulary
+from phrasescore.language_models.arpa import BINARY, read_arpa_counts, read_arpa_vocabulary
 from phrasescore.language_models.ngram_table import (
     BEGIN,
     KERNEL,
@@ -207,7 +207,7 @@ def load_ngrams(path: str) -> NgramScorer:
 
 def read_ngram_order(path: str) -> int:
     """Return the order of a model, without loading an ARPA file."""
-    return _KenlmScorer(path).order if _is_binary(path) else read_arpa_order(path)
+    return _KenlmScorer(path).order if _is_binary(path) else len(read_arpa_counts(path))
 
 
 def _is_binary(path: str) -> bool:

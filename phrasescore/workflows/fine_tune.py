@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from pathlib import Path
 
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import StrPath, check_sequences
@@ -33,6 +34,7 @@ def fine_tune(
     *,
     alignments: StrPath | None = None,
     kind: str | None = None,
+    work: StrPath | None = None,
     settings: ListTraining = ListTraining(),
     state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
@@ -51,14 +53,15 @@ def fine_tune(
         word alignments; `translate` writes both.
     :param source: the tokenised sentences, one per line.
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param weights: all weights of the log-linear model, including the network's: a file or values.
+    :param weights: the weights of the log-linear model: a file or values. Without a weight, or with
+        0, the network gets the one with which the held-out lists have the highest BLEU.
     :param output: the model folder to write.
     :param alignments: word alignments between the sentences and their first references,
         ``0-0 1-2`` per line; for a joint model.
     :param kind: the expected kind of the network; None for any.
+    :param work: the folder for the state of the run; OUTPUT.work by default.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way or belongs to a different run, or if the
-        network has no weight.
+    :raises PhrasescoreError: if a folder is in the way or belongs to a different run.
     """
     check_sequences(lists=lists, references=references)
     compute.check_only("device", "threads")
@@ -70,7 +73,8 @@ def fine_tune(
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)
     check_files(files, ())
-    folder, work = model_folders(output)
+    folder, own_work = model_folders(output)
+    run_folder = own_work if work is None else Path(work)
     start = load_checkpoint(model)
     found = start.config.kind
     if kind not in (None, found):
@@ -81,7 +85,7 @@ def fine_tune(
     name = settings.feature or f"{prefix}0"
     known = old_names.weights_for([name], known, where)
     own = find_feature(known, name, where)
-    stored = RunFolder(work).settings() if state.resume else None
+    stored = RunFolder(run_folder).settings() if state.resume else None
     run = ListRun(
         start=start,
         feature=name,
@@ -99,7 +103,7 @@ def fine_tune(
             progress=progress,
         ),
         model=folder,
-        work=work,
+        work=run_folder,
         config=fine_tuning_settings(start.config, settings.changes, settings.limits(), stored),
         device=device_of_rank(compute.device),
         keep_work=state.keep_work,

@@ -148,7 +148,8 @@ class Experiment:
 
     def model_folder(self, name: str, folder: Path) -> Path:
         """Return the folder of a network, which the experiment in ``folder`` may train."""
-        return self.models[name].path or folder / "models" / name
+        model = self.models.get(name)
+        return (model and model.path) or folder / "models" / name
 
     def column(self, name: str, folder: Path) -> Column:
         """Return the column that a name in a row stands for.
@@ -199,6 +200,13 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
             found = old_names.renamed("model", old, old_names.MODELS)
             raise whole.table("models").error(old, f"{found}: rename the table")
     _check_search_networks(whole, engine, systems, models)
+    for name, model in models.items():
+        if model.objective == "bleu" and (data.train is None or data.alignments is None):
+            problem = "needs [data] train and alignments, whose text is translated for it"
+            raise whole.table("models").table(name).error("objective", problem)
+        if model.objective == "bleu" and systems[0].models:
+            problem = "needs a first row without networks and features, which translates for it"
+            raise whole.table("models").table(name).error("objective", problem)
     absolute = {*whole.absolute_paths()}
     for each in data.texts:
         if str(each.references[0]) in absolute:  # it may stand for several
@@ -232,9 +240,6 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
         paths += map(Path, column.inputs())
-    trained_on = [model.xbleu for model in models if model.xbleu]
-    for xbleu in trained_on:
-        paths += [*xbleu.lists, xbleu.source, *xbleu.parallel]
     for path in paths:
         if not path.exists():
             raise DataError(str(path), None, "cannot open: No such file or directory")
@@ -254,8 +259,6 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         raise DataError(str(wanted.data.dev.source), None, problem)
     if wanted.data.train is not None:
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
-    for xbleu in trained_on:
-        _check_length(xbleu.source, xbleu.parallel)
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(wanted.path, model, model.path)

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 FUNCTIONS = {  # by the verbs with which the names of steps begin
     "train": "phrasescore.workflows.train:train",
+    "write_fold_lists": "phrasescore.workflows.fold_lists:write_fold_lists",
     "fine_tune": "phrasescore.workflows.fine_tune:fine_tune",
     "annotate": "phrasescore.workflows.annotate:annotate",
     "tune": "phrasescore.workflows.experiment.functions:tune_row",

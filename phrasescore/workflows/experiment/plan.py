@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -18,12 +18,14 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import unknown
 from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.settings.tuning import RoundTuning
-from phrasescore.systems.folder import INI, SYSTEM, write_system
+from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
+from phrasescore.workflows.bleu_training import BLEU_SHARE
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.functions import Layout, Parts, Run
-from phrasescore.workflows.experiment.rows import ModelPlan, Row, XbleuPlan
+from phrasescore.workflows.experiment.rows import ModelPlan, Row
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
+from phrasescore.workflows.fold_lists import lists_in
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,7 @@ class _Planner:
         ini.folder = str(folder)
         self._ini = ini
         self._written = {folder / INI: ini.to_bytes()}
+        self._lists = folder / "tables" / "folds"  # of the training text, for BLEU
 
     def _name(self, written: str, path: Path) -> str:
         """Return the name of a file in our moses.ini, given its name in the user's."""
@@ -126,15 +129,15 @@ class _Planner:
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.row.features()]
         steps = [step for run in plain for step in self._tuned(run)]
-        steps += [self._train(model) for model in models if not (model.path or model.xbleu)]
-        # A network that is fine-tuned with the weights of a row comes after that row.
-        late = [row for row in rows if self._fine_tuned(row)]
+        fine_tuned = [model for model in models if model.objective == "bleu"]
+        if fine_tuned:
+            steps.append(self._make_lists(runs[0]))
+        starts = map(self._start, models)
+        steps += [self._train(model) for model in starts if not model.path]
+        steps += [self._fine_tune(model) for model in fine_tuned]
         for row in rows:
-            steps += self._annotate(row) if row not in late else ()
+            steps += self._annotate(row)
         for run in runs:
-            if run.row in late:
-                steps += self._fine_tune(run.row, runs)
-                steps += self._annotate(run.row)
             steps += self._tuned(run) if run not in plain else ()
         # Rows and replicas share the steps of their inputs.
         unique: dict[str, Step] = {}
@@ -228,30 +231,52 @@ class _Planner:
         read = inputs if aligned is None else (*inputs, aligned)
         return self._training(model, "train", settings, read)
 
-    def _fine_tuned(self, row: Row) -> dict[str, XbleuPlan]:
-        """Return, by name, how a row's networks are fine-tuned from other networks."""
-        models = self._wanted.models
-        networks = [models[name] for _, name in sorted(row.features()) if name in models]
-        return {model.name: model.xbleu for model in networks if model.xbleu is not None}
+    def _start(self, model: ModelPlan) -> ModelPlan:
+        """Return the network that training begins with; it is another one for BLEU."""
+        if model.objective == "likelihood":
+            return model
+        if model.start is not None:
+            return self._wanted.models.get(model.start) or ModelPlan(model.start, model.start)
+        return replace(model, name=f"{model.name}.start", objective="likelihood")
 
-    def _fine_tune(self, row: Row, runs: Sequence[Run]) -> Iterator[Step]:
-        """Yield the steps that fine-tune networks from earlier rows, with these rows' weights."""
-        for name, xbleu in self._fine_tuned(row).items():
-            start = self._wanted.model_folder(xbleu.model, self._folder)
-            model = self._wanted.models[name]
-            run = next(run for run in runs if run.row.name == xbleu.row)
-            labels = {own: label for label, own in run.added.items()} | run.layout.extra
-            settings = {
-                "model": start,
-                "lists": xbleu.lists,
-                "source": xbleu.source,
-                "references": xbleu.references,
-                "alignments": xbleu.alignments,
-                "weights": run.weights,
-                "settings": ListTraining(feature=labels[xbleu.model], **model.changes),
-            }
-            read = (start, *xbleu.lists, xbleu.source, *xbleu.parallel, run.weights)
-            yield self._training(model, "fine_tune", settings, read)
+    def _make_lists(self, run: Run) -> Step:
+        """Return the step that translates the training text, with the weights of the first row."""
+        data = self._wanted.data
+        assert data.train is not None
+        assert data.alignments is not None
+        settings = {
+            "system": run.folder,
+            "source": data.train[0],
+            "target": data.train[1],
+            "alignments": data.alignments,
+            "output": self._lists,
+            "compute": self._compute(),
+        }
+        return Step(
+            "translate folds",
+            "write_fold_lists",
+            settings,
+            (*run.inputs, *data.train, data.alignments, run.weights),
+            (self._lists,),
+            (self._lists.with_name(f"{self._lists.name}.work"),),
+            f"lists of {_shown(data.train)}, with tables of the rest of the text",
+        )
+
+    def _fine_tune(self, model: ModelPlan) -> Step:
+        """Return the step that trains a network further for BLEU."""
+        data, feature = self._wanted.data, self._table_feature
+        assert data.train is not None
+        start = self._wanted.model_folder(self._start(model).name, self._folder)
+        limits = {"minutes": model.minutes and BLEU_SHARE * model.minutes, "seed": model.seed}
+        settings = {
+            "model": start,
+            "lists": lists_in(self._lists),
+            "source": data.train[0],
+            "references": data.train[1:],
+            "weights": self._lists / WEIGHTS,
+            "settings": ListTraining(feature=f"{feature.name}_{feature.num_features}", **limits),
+        }
+        return self._training(model, "fine_tune", settings, (start, self._lists, *data.train))
 
     def _training(
         self, model: ModelPlan, function: str, settings: dict[str, Any], read: tuple[Path, ...]

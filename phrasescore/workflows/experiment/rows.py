@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -46,32 +46,15 @@ _Limit = Annotated[float, msgspec.Meta(gt=0)]
 
 
 @dataclass(frozen=True)
-class XbleuPlan:
-    """How a network is fine-tuned from another network for expected BLEU."""
-
-    # The network to start from, and the row that provides the weights for the lists.
-    model: str
-    row: str
-    lists: tuple[Path, ...]  # n-best lists for the sentences in ``source``, with the row's features
-    source: Path
-    references: tuple[Path, ...]
-    # Word alignments between the source and its first reference, for a joint model.
-    alignments: Path | None = None
-
-    @property
-    def parallel(self) -> tuple[Path, ...]:
-        """The files with a line per sentence in ``source``: references and alignments."""
-        return (*self.references, *filter(None, (self.alignments,)))
-
-
-@dataclass(frozen=True)
 class ModelPlan:
     """A network: how it is trained, or the folder that it is loaded from."""
 
     name: str
     kind: str = ""  # the file may omit a kind that the name determines
     path: Path | None = None  # the folder of an existing model, which is not trained
-    xbleu: XbleuPlan | None = None
+    # bleu: a column is trained further on n-best lists, from ``start`` if that is another network.
+    objective: Literal["likelihood", "bleu"] = "likelihood"
+    start: str | None = None
     preset: str | None = None
     reverse: bool = False
     right_to_left: bool = False
@@ -184,8 +167,8 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if name in _FEATURES:
         raise table.error(name, "is the name of a feature: choose another name")
     own = table.table(name)
-    if model.xbleu is not None:
-        model = _like_its_start(own, model, model.xbleu, models)
+    if model.start is not None:
+        model = _like_its_start(own, model, models.get(model.start) or ModelPlan(model.start))
     named = model.kind or name
     if not model.kind and name not in KINDS:
         problem = old_names.renamed("model", name, old_names.MODELS)
@@ -208,6 +191,9 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if model.right_to_left and kind.is_feed_forward:
         problem = f"cannot be used with a {named}, which predicts from left to right"
         raise own.error("right_to_left", problem)
+    if model.objective == "bleu" and (not kind.scores_phrases or model.path):
+        problem = f"is for a {_OF_PHRASES} that is trained here"
+        raise own.error("objective", problem)
     if model.backoff_lm and kind.reads_source:
         problem = f"can only be used with a {_LANGUAGE_MODEL}, and this is a {named}"
         raise own.error("backoff_lm", problem)
@@ -231,30 +217,17 @@ def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str
     return column
 
 
-def _like_its_start(
-    own: TomlTable, model: ModelPlan, xbleu: XbleuPlan, models: dict[str, ModelPlan]
-) -> ModelPlan:
-    """Return a network with its kind and directions copied from its start network."""
-    for key in ("path", "preset", "kind", "reverse", "right_to_left"):
+def _like_its_start(own: TomlTable, model: ModelPlan, start: ModelPlan) -> ModelPlan:
+    """Return a network with its kind and direction copied from the network that it starts from."""
+    for key in ("path", "preset", "kind", "reverse", "right_to_left", "epochs", "updates", "set"):
         if getattr(model, key):
-            raise own.error(key, f"is copied from {xbleu.model}, which is fine-tuned: remove it")
-    start = models.get(xbleu.model) or ModelPlan(xbleu.model)
-    kind = start.kind or start.name
-    if (not start.kind and kind not in KINDS) or start.xbleu:
-        problem = f"expected a network that is trained on a table or text, got {xbleu.model!r}"
-        raise own.table("xbleu").error("model", problem)
-    start = replace(start, kind=kind)
-    if start.network.is_aligned != (xbleu.alignments is not None):
-        problem = f"are for a {_ALIGNED}, which needs them; {xbleu.model} is a {kind}"
-        raise own.table("xbleu").error("alignments", problem)
-    xbleu = replace(xbleu, references=reference_files(xbleu.references))
-    return replace(
-        model,
-        kind=kind,
-        reverse=start.reverse,
-        right_to_left=start.right_to_left,
-        xbleu=xbleu,
-    )
+            raise own.error(key, f"is that of {start.name}, which is trained further: remove it")
+    if model.objective != "bleu":
+        raise own.error("start", 'is for objective = "bleu"')
+    if start.objective == "bleu" or (not start.kind and start.name not in KINDS):
+        problem = f"expected a network that is trained on the table, got {start.name!r}"
+        raise own.error("start", problem)
+    return replace(model, kind=start.kind or start.name, reverse=start.reverse)
 
 
 def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
@@ -280,22 +253,7 @@ def read_rows(
     for row in rows:
         for problem in _problems(row, models, files, features):
             raise whole.error("systems", f"row '{row.name}': {problem}")
-    for place, row in enumerate(rows):
-        for _, name in row.features():
-            model = models.get(name)
-            if model is not None and model.xbleu is not None:
-                _check_row(whole, model.xbleu, name, rows[:place])
     return rows
-
-
-def _check_row(whole: TomlTable, xbleu: XbleuPlan, name: str, earlier: tuple[Row, ...]) -> None:
-    """Check that the row that fine-tuning starts from is earlier and has the start network."""
-    start = xbleu.model
-    for row in earlier:
-        if row.name == xbleu.row and start in {other for _, other in row.features()}:
-            return
-    table = whole.table("models").table(name).table("xbleu")
-    raise table.error("row", f"expected an earlier row with {start}, got {xbleu.row!r}")
 
 
 def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
