@@ -41,7 +41,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     main="-o --minutes --subwords --reverse --right-to-left --set --objective --from",
 )
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
-@options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
+@options.argument("inputs", metavar="[TABLE|TEXT...|SOURCE TARGET]", nargs=-1)
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
 @options.of(
@@ -76,8 +76,8 @@ def train(ctx: click.Context, /, **given: Any) -> None:
 
     A network learns from parallel text: the files SOURCE and TARGET, with one tokenised sentence
     per line. An encoder-decoder can also learn from the pairs in the phrase table TABLE. A cslm is
-    a language model and learns from one file, TEXT; options for the target apply to it. A joint
-    model learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
+    a language model and learns from files TEXT; options for the target apply to it. A joint model
+    learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
 
     With --objective xbleu, the network --from is trained further on n-best lists, to increase the
     expected BLEU of reranking with the given weights. Training stops when the expected BLEU on
@@ -94,7 +94,7 @@ def train(ctx: click.Context, /, **given: Any) -> None:
     allowed = ctx.params.keys() - {*_OF_LISTS, *_OF_FINE_TUNING}
     options.refuse_others(ctx, allowed, "can only be used with --objective xbleu")
     if not given["inputs"]:
-        raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
+        raise click.UsageError("Missing argument 'TABLE|TEXT...|SOURCE TARGET'.")
     is_first = os.environ.get("RANK", "0") == "0"
     if not is_first:
         logging.disable(logging.WARNING)  # the first process shows all messages
