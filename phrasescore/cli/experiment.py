@@ -77,6 +77,7 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
 @_text("--train", "The text that networks learn from.", "SOURCE TARGET")
 @_text("--dev", "The text for tuning; REF may stand for REF0, REF1, ...", "SOURCE REF")
 @_text("--test tests", "A text to measure on. May be repeated.", "SOURCE REF", multiple=True)
+@options.files("--monolingual", "More text in the target language, for an n-gram model and a cslm.")
 @options.file(
     "--alignments",
     "The word alignment of the training text, for a joint model.",

@@ -43,7 +43,7 @@ def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str
     main="-o --minutes --subwords --reverse --right-to-left --set --objective --from",
 )
 @click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
-@options.argument("inputs", metavar="[TABLE|TEXT|SOURCE TARGET]", nargs=-1)
+@options.argument("inputs", metavar="[TABLE|TEXT...|SOURCE TARGET]", nargs=-1)
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)
 @options.of(
@@ -88,8 +88,8 @@ def train(ctx: click.Context, /, **given: Any) -> None:
 
     A network learns from parallel text: the files SOURCE and TARGET, with one tokenised sentence
     per line. An encoder-decoder can also learn from the pairs in the phrase table TABLE. A cslm is
-    a language model and learns from one file, TEXT; options for the target apply to it. A joint
-    model learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
+    a language model and learns from files TEXT; options for the target apply to it. A joint model
+    learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
 
     With --objective bleu, the network is trained further on n-best lists, to increase the expected
     BLEU of reranking with the given weights. Training stops when the expected BLEU on held-out
@@ -108,7 +108,7 @@ def train(ctx: click.Context, /, **given: Any) -> None:
         ctx, ctx.params.keys() - only_bleu, "can only be used with --objective bleu"
     )
     if not given["inputs"]:
-        raise click.UsageError("Missing argument 'TABLE|TEXT|SOURCE TARGET'.")
+        raise click.UsageError("Missing argument 'TABLE|TEXT...|SOURCE TARGET'.")
     is_first = os.environ.get("RANK", "0") == "0"
     if not is_first:
         logging.disable(logging.WARNING)  # the first process shows all messages

@@ -156,7 +156,7 @@ class NetworkKind:
     decoder: str | None = None
     feature: str  # in n-best lists, a number from 0 follows it, as in Moses
     other_names: tuple[str, ...] = ()  # other names of this kind in papers, in lower case
-    reads_source: bool = True  # whether it reads a source. A language model is trained on one text.
+    reads_source: bool = True  # whether it reads a source. A language model is trained on texts.
     is_aligned: bool = False  # whether it reads the source through a word alignment
     # Whether it predicts a word from a fixed number of other words. These kinds learn from a
     # repeated sentence as often as it occurs, predict from left to right, can be trained to need no

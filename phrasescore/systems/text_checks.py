@@ -135,14 +135,20 @@ class UnknownWordCheck:
         return None
 
 
+def in_other_casing(unknown: Counter[str], known: Container[str]) -> Counter[str]:
+    """Return the unknown words that are known in another casing."""
+    return Counter(
+        {
+            word: times
+            for word, times in unknown.items()
+            if any(other in known for other in (word.lower(), word.capitalize(), word.upper()))
+        }
+    )
+
+
 def likely_cause(unknown: Counter[str], known: Container[str]) -> str:
     """Return the likely cause of many unknown words, for a message."""
-    cased = sum(
-        times
-        for word, times in unknown.items()
-        if any(other in known for other in (word.lower(), word.capitalize(), word.upper()))
-    )
-    if 2 * cased > unknown.total():
+    if 2 * in_other_casing(unknown, known).total() > unknown.total():
         return "the model knows most of these in another casing: case the text as in training"
     return "is it in the model's language, tokenised and cased as in training?"
 

@@ -191,9 +191,10 @@ class PairRun(TrainingRun):
             if was_given != getattr(self, name):
                 had = "with" if was_given else "without"
                 raise ConfigError("--resume", flag(name), f"the run to resume was started {had} it")
-        if fingerprint_input(self.inputs) != store.record.fingerprint:
+        is_parallel = self.config.network.reads_source
+        if fingerprint_input(self.inputs, is_parallel=is_parallel) != store.record.fingerprint:
             names = ", ".join(map(shown_path, self.inputs))
-            is_table = len(self.inputs) == 1 and self.config.network.reads_source
+            is_table = len(self.inputs) == 1 and is_parallel
             content = "table" if is_table else "text"
             raise PhrasescoreError(
                 f"{names}: not the {content} that the run in {self.work} was started with; resume "

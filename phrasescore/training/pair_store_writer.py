@@ -138,19 +138,21 @@ def _check_pairs(is_kept: Array, max_length: int) -> int:
     return int(is_kept.sum())
 
 
-def fingerprint_input(paths: Sequence[str]) -> str:
+def fingerprint_input(paths: Sequence[str], *, is_parallel: bool = True) -> str:
     """Return the fingerprint of a pair store that is written from these files.
 
     :param paths: a phrase table, or the files of a parallel text and of its alignments.
+    :param is_parallel: False for texts of a language model, which follow one another.
     """
     digest = new_digest()
-    if len(paths) == 1:
-        last = b"\n"
-        for block in read_blocks(paths[0]):
-            digest.update(block)
-            last = block[-1:]
-        if last != b"\n":
-            digest.update(b"\n")
+    if len(paths) == 1 or not is_parallel:
+        for path in paths:
+            last = b"\n"
+            for block in read_blocks(path):
+                digest.update(block)
+                last = block[-1:]
+            if last != b"\n":
+                digest.update(b"\n")
     else:
         # phrasescore.io.corpora joins the lines of a pair like this. Additional lines of one file
         # change the digest, too.

@@ -51,7 +51,7 @@ def train(
 
     :param kind: the kind of network, a key of `phrasescore.settings.kinds.KINDS`.
     :param inputs: the two files of a parallel text, a phrase table for an encoder-decoder, or one
-        text for a language model. At most one file may be ``-``, which is stdin.
+        or more texts for a language model. At most one file may be ``-``, which is stdin.
     :param output: the model folder to write.
     :param alignments: the word alignment of the parallel text, ``0-0 1-2`` per line; for a joint
         model.
@@ -138,8 +138,6 @@ def _check_arguments(
     """Reject inputs that this kind cannot learn from, and options that cannot be combined."""
     check_files((*inputs, alignments), ())
     if not kind.reads_source:
-        if len(inputs) != 1:
-            raise ArgumentError(f"{kind.name} is trained on one text, got {len(inputs)} files")
         if settings.reverse:
             raise ArgumentError(f"{kind.name} reads no source: it cannot have --reverse")
     elif len(inputs) not in (1, 2):

@@ -1,7 +1,7 @@
 """Read the pairs from which a network learns."""
 
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import chain, zip_longest
 
 from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
@@ -18,10 +18,12 @@ from phrasescore.training.pair_store_writer import CountedPair
 def read_training_pairs(
     kind: NetworkKind, inputs: tuple[str, ...], progress: ProgressCallback | None
 ) -> Iterator[CountedPair]:
-    """Yield pairs and counts from a table or from text; a single text has no sources."""
-    with Meter("read", "lines", progress, lines_of=inputs[0]) as meter:
+    """Yield pairs and counts from a table or from text; for a language model, without sources."""
+    is_together = kind.reads_source or len(inputs) == 1
+    with Meter("read", "lines", progress, lines_of=inputs[0] if is_together else None) as meter:
         if not kind.reads_source:
-            for text in meter.track(read_monolingual_text(inputs[0], refuse_marks=True)):
+            texts = (read_monolingual_text(path, refuse_marks=True) for path in inputs)
+            for text in meter.track(chain.from_iterable(texts)):
                 yield CountedPair(text.raw, PhrasePair._make(((), text.words)), 1.0)
         elif len(inputs) == 1:
             for line in meter.track(read_phrase_table(inputs[0])):

@@ -20,6 +20,7 @@ from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS
 from phrasescore.systems.search import SearchTask, SearchWork
 from phrasescore.workflows.experiment.config import Experiment
+from phrasescore.workflows.experiment.monolingual import STEP as ESTIMATING
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.rows import STANDARD
 from phrasescore.workflows.experiment.run import next_step
@@ -48,6 +49,9 @@ _START = 4.0  # seconds until a process has imported torch
 _SEARCHED = 0.009
 _XBLEU = 0.004  # seconds per sentence and round
 _ANNOTATED = 1 / 6_400  # seconds per line of the table (docs/performance.md: 189 s for 1,209,173)
+# Seconds per line of monolingual text to estimate its n-gram model, and to load it: 3.6 s and 2.4 s
+# for 78,000 lines of 16 words.
+_ESTIMATED, _LOADED = 5e-5, 3e-5
 # Seconds for each sentence, with its list of 100 hypotheses, and each RNNsearch.
 _RESCORED = 0.03
 _BUSY = 1.5  # how many times as long as its processor time a search takes on a busy machine
@@ -233,7 +237,7 @@ class Forecast:
 
     wanted: Experiment  # with the rows of all networks
     folder: Path
-    sizes: Mapping[Path, int]  # the number of sentences in each source text
+    sizes: Mapping[Path, int]  # the number of sentences in each source and monolingual text
     words: float  # in a sentence
     phrases: int  # lines of the phrase table
     loading: float  # seconds to load the tables
@@ -244,7 +248,10 @@ class Forecast:
         rows = {self.wanted.systems[0].name, *(each.row for each in kept)}
         systems = tuple(system for system in self.wanted.systems if system.name in rows)
         plan = build_plan(replace(self.wanted, systems=systems), self.folder, is_checked=True)
-        seconds = {f"train {each.model}": 60 * each.minutes for each in kept}
+        lines = sum(self.sizes[path] for path in self.wanted.data.monolingual)
+        loading = self.loading + _LOADED * lines
+        seconds = {ESTIMATING: _ESTIMATED * lines}
+        seconds |= {f"train {each.model}": 60 * each.minutes for each in kept}
         for run in plan.runs:
             networks = len(run.row.search)
             searched = self.sentence + self.words * _SEARCHED * networks
@@ -256,10 +263,10 @@ class Forecast:
                 count = next((self.sizes[path] for path in step.inputs if path in self.sizes), 0)
                 tuned = min(count, tuning.sentences or count)
                 seconds[step.name] = {
-                    "tune": self.loading
+                    "tune": loading
                     + rounds * tuned * (scored + _XBLEU)
                     + trials * min(tuned, TRIAL_SIZE) * searched,
-                    "translate": self.loading + count * scored,
+                    "translate": loading + count * scored,
                 }[step.function]
         annotating = _ANNOTATED * self.phrases
         return {step: _START + seconds.get(step.name, annotating) for step in plan.steps}

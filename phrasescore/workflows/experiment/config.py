@@ -27,6 +27,7 @@ from phrasescore.settings.toml_file import TomlTable, read_table
 from phrasescore.systems.system import read_limits
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import rows
+from phrasescore.workflows.experiment.monolingual import check_words
 from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Rounds, Row
 from tuning.settings import METHODS, METRICS
 
@@ -54,6 +55,7 @@ class Data:
     # Source and target side of the text that networks learn from.
     train: tuple[Path, ...] | None = None
     alignments: Path | None = None  # the word alignment of that text
+    monolingual: tuple[Path, ...] = ()  # more text in the target language
     table: Path | None = None  # the phrase table to use if moses.ini has several
     paths_from: Path | None = None  # base folder for paths in moses.ini; None for its folder
     lm: Path | None = None
@@ -235,7 +237,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references)]
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
-    paths += [*(wanted.data.train or ()), *aligned, *files]
+    paths += [*(wanted.data.train or ()), *aligned, *wanted.data.monolingual, *files]
     paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
@@ -250,6 +252,9 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
             raise ConfigError(wanted.path, f"[data] test.{name}", problem)
     ini = IniText.read(str(wanted.data.moses_ini))
     markup, characters = markup_of(ini), ini.text_settings().characters
+    if wanted.data.monolingual and characters:
+        problem = "expected a system of words: the n-gram models of this one have characters"
+        raise ConfigError(wanted.path, "[data] monolingual", problem)
     for text in texts:
         _check_length(text.source, text.references)
         # Rejects lines that no decoder accepts.
@@ -259,6 +264,8 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         raise DataError(str(wanted.data.dev.source), None, problem)
     if wanted.data.train is not None:
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
+        if wanted.data.monolingual:
+            check_words(wanted.data.monolingual, wanted.data.train[1])
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(wanted.path, model, model.path)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from phrasescore.workflows.experiment.rows import Row
 
 FUNCTIONS = {  # by the verbs with which the names of steps begin
+    "build_lm": "phrasescore.workflows.building.language_model:build_lm",
     "train": "phrasescore.workflows.train:train",
     "write_fold_lists": "phrasescore.workflows.fold_lists:write_fold_lists",
     "fine_tune": "phrasescore.workflows.fine_tune:fine_tune",

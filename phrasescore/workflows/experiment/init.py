@@ -41,8 +41,10 @@ from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
 from phrasescore.workflows.experiment.rows import STANDARD
 from phrasescore.workflows.experiment.texts import (
+    MONOLINGUAL,
     SystemText,
     Text,
+    count_sentences,
     find_alignment,
     write_sample,
 )
@@ -73,6 +75,7 @@ def init_experiment(
     train: Sequence[StrPath],
     dev: Sequence[StrPath],
     tests: Sequence[Sequence[StrPath]],
+    monolingual: Sequence[StrPath] = (),
     alignments: StrPath | None = None,
     minutes: float | None = None,
 ) -> NewExperiment:
@@ -90,13 +93,14 @@ def init_experiment(
     :param dev: the source and the references of the text for tuning; a name may stand for NAME0,
         NAME1 and so on.
     :param tests: the same for each test set.
+    :param monolingual: more text in the target language, for an n-gram model and a cslm.
     :param alignments: the word alignment of the training text, for a joint model; by default a file
         ``aligned.*`` beside the phrase table or the moses.ini.
     :param minutes: the time of the whole experiment; by default it depends on the amount of text.
     """
     if minutes is not None and not minutes > 0:
         raise ArgumentError(f"--minutes: expected a number above 0, got {minutes!r}")
-    check_sequences(train=train, dev=dev, tests=tests)
+    check_sequences(train=train, dev=dev, tests=tests, monolingual=monolingual)
     if len(train) != 2 or not tests or any(len(text) < 2 for text in (dev, *tests)):
         problem = "expected a source and its translation for --train, for --dev and for each --test"
         raise ArgumentError(problem)
@@ -117,14 +121,16 @@ def init_experiment(
             ("train", "dev", *(f"test.{name}" for name in names)), (train, dev, *tests), strict=True
         )
     }
+    alone = tuple(map(Path, monolingual))
     found = find_system_file(os.fspath(system))
     ini = found if found.endswith(".ini") else read_system(found).read_ini().path
-    for file in (Path(ini), *(file for text in texts.values() for file in text)):
+    for file in (Path(ini), *alone, *(file for text in texts.values() for file in text)):
         if not file.is_file():  # a pipe could be read only once
             raise DataError(str(file), None, "expected a file, found none")
     for text in texts.values():
         for _ in read_together(*map(str, text)):
             pass  # an error names the line where the shorter file ends
+    texts |= {MONOLINGUAL: alone} if alone else {}
     with ExitStack() as on_error:
         on_error.callback(remove_folder, folder)
         experiment = _write(ini, path, texts, folder, alignments, minutes)
@@ -150,7 +156,7 @@ def _write(
     table = Path(search.slot("PhraseDictionaryMemory").arguments["path"])
 
     texts = SystemText.of(ini, table).prepare(texts, folder)
-    train = texts.pop("train")
+    train, monolingual = texts.pop("train"), texts.pop(MONOLINGUAL, ())
     pairs = sum(1 for _ in read_parallel_text(*map(str, train)))
     alignments = None if given_alignments is None else Path(given_alignments)
     if alignments is None:
@@ -169,6 +175,7 @@ def _write(
         paths_from=None if base == own else base,
         train=train,
         alignments=alignments,
+        monolingual=monolingual,
         texts=texts,
         stack=None if has_limits else _STACK,
         is_short=characters and 2 * sum(length < _SHORT for length in lengths) > len(lengths),
@@ -186,7 +193,7 @@ def _write(
     forecast = Forecast(
         whole,
         output.absolute().parent / "out",
-        {source: len(text) for source, text in sentences.items()},
+        count_sentences(sentences, whole.data.monolingual),
         sum(map(len, sample)) / len(sample),
         phrases,
         *measure_search(search, sample),

@@ -23,6 +23,7 @@ from phrasescore.workflows.bleu_training import BLEU_SHARE
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.functions import Layout, Parts, Run
+from phrasescore.workflows.experiment.monolingual import add_ngram_model, ngram_order
 from phrasescore.workflows.experiment.rows import ModelPlan, Row
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
 from phrasescore.workflows.fold_lists import lists_in
@@ -101,8 +102,11 @@ class _Planner:
         self._table = data.table or self._old_table
         # Links to folders whose names a moses.ini cannot hold, by folder.
         self._links: dict[Path, Path] = {}
+        texts = data.monolingual
+        order = ngram_order(ini) if texts else 0
         ini.rename_files(lambda path: self._name(path, _file(ini, path)))
         ini.folder = str(folder)
+        self._estimated = [add_ngram_model(ini, texts, order, folder)] if texts else []
         self._ini = ini
         self._written = {folder / INI: ini.to_bytes()}
         self._lists = folder / "tables" / "folds"  # of the training text, for BLEU
@@ -128,7 +132,7 @@ class _Planner:
         runs = list(self._runs())
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.row.features()]
-        steps = [step for run in plain for step in self._tuned(run)]
+        steps = [*self._estimated, *(step for run in plain for step in self._tuned(run))]
         fine_tuned = [model for model in models if model.objective == "bleu"]
         if fine_tuned:
             steps.append(self._make_lists(runs[0]))
@@ -210,7 +214,8 @@ class _Planner:
             files = (self._table_of(row.columns), *others)
         read = _read_by((*parts.search, *parts.lists))
         program = None if parts.moses_bin is None else parts.moses_bin / "moses"
-        return (parts.moses_ini, *filter(None, (*files, *read, program)))
+        estimated = (path for step in self._estimated for path in step.outputs)
+        return (parts.moses_ini, *filter(None, (*files, *estimated, *read, program)))
 
     def _train(self, model: ModelPlan) -> Step:
         """Return the step that trains a network on the table or text."""
@@ -221,7 +226,7 @@ class _Planner:
             if data.train is None:
                 problem = f"is missing: expected the text that {model.name} is trained on"
                 raise ConfigError(self._wanted.path, "[data] train", problem)
-            inputs = data.train[0 if kind.reads_source else 1 :]
+            inputs = data.train if kind.reads_source else (*data.train[1:], *data.monolingual)
         aligned = data.alignments if kind.is_aligned else None
         if aligned is None and kind.is_aligned:
             problem = f"is missing: expected the alignment that {model.name} is trained on"

@@ -2,10 +2,11 @@
 
 import logging
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from moses_integration.alignments import parse_links
 from moses_integration.decoder.phrase_tables import TableLines
@@ -19,7 +20,8 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, same_file, shorten
 from phrasescore.records import split_words
 from phrasescore.systems.text import TextProcessing, load_rules
-from phrasescore.systems.text_checks import likely_cause
+from phrasescore.systems.text_checks import likely_cause, warn_of_form
+from phrasescore.workflows.building.language_model import read_sentences
 from phrasescore.workflows.building.preparation import CORPUS
 
 _logger = logging.getLogger(__name__)
@@ -29,6 +31,7 @@ _LONGEST = 10  # words of a phrase that is looked up: of `build --characters`
 _FIRST = 1_000  # sentence pairs of a system's corpus that must be in the given training text
 
 Text = tuple[Path, ...]  # the source, and the translations
+MONOLINGUAL = "monolingual"  # the name of texts that all are translations
 
 
 @dataclass(frozen=True)
@@ -49,7 +52,14 @@ class SystemText:
 
         :raises DataError: if the table lacks most of the words of a text.
         """
-        self._check_words([side for text in texts.values() for side in enumerate(text)])
+        for path in texts.get(MONOLINGUAL, ()):
+            if not any(self._sentences(1, path)):
+                raise DataError(str(path), None, "expected a text, found no word")
+            if self.rules.tokenize:
+                lines = (raw.decode(errors="replace").split() for raw in read_lines(str(path)))
+                warn_of_form(str(path), lines, tokenizes=True, cures=("give it as raw text", ""))
+        parallel = (text for name, text in texts.items() if name != MONOLINGUAL)
+        self._check_words([side for text in parallel for side in enumerate(text)])
         corpus = tuple(self.table.parent / name for name in CORPUS)
         if self._is_cleaned(corpus, texts["train"]):
             texts = {name: text for name, text in texts.items() if name != "train"}
@@ -115,8 +125,8 @@ class SystemText:
         with writing_folder(folder) as new:
             for name, text in texts.items():
                 written[name] = _files(folder, name, text)
-                for side, path in enumerate(text):
-                    with open_output(str(new / written[name][side].name)) as stream:
+                for output, (side, path) in zip(written[name], _sides(name, text), strict=True):
+                    with open_output(str(new / output.name)) as stream:
                         for words in self._sentences(side, path):
                             stream.write(" ".join(words).encode() + b"\n")
         _logger.info("%s has the prepared texts", folder)
@@ -135,8 +145,18 @@ def write_sample(text: Text, size: int, folder: Path) -> Text:
     return written
 
 
+def count_sentences(sources: Mapping[Path, Sequence[Any]], monolingual: Text) -> dict[Path, int]:
+    """Return how many sentences the sources and monolingual texts have; check the latter."""
+    counts = {path: sum(1 for _ in read_sentences(str(path))) for path in monolingual}
+    return {path: len(sentences) for path, sentences in sources.items()} | counts
+
+
+def _sides(name: str, text: Text) -> Iterable[tuple[int, Path]]:
+    return enumerate(text, start=int(name == MONOLINGUAL))
+
+
 def _files(folder: Path, name: str, text: Text) -> Text:
-    ends = ["source", *(f"target{number}" for number in range(len(text) - 1))]
+    ends = (f"target{side - 1}" if side else "source" for side, _ in _sides(name, text))
     return tuple(folder / f"{name}.{end}" for end in ends)
 
 

@@ -75,10 +75,25 @@ def test_one_text_becomes_a_model_that_show_tells_of(text: Path, tmp_path: Path)
     assert "25 for training (0 duplicates, 0 too long)" in shown
 
 
+def test_several_texts_are_learned_as_one(text: Path, tmp_path: Path) -> None:
+    lines = text.read_bytes().splitlines(keepends=True)
+    parts = [tmp_path / "one", tmp_path / "two"]
+    parts[0].write_bytes(b"".join(lines[:20]).removesuffix(b"\n"))
+    parts[1].write_bytes(b"".join(lines[20:]))
+    models = [tmp_path / "whole", tmp_path / "parts"]
+    for inputs, model in zip(([text], parts), models, strict=True):
+        succeeded(run("train", "cslm", *inputs, "-o", model, "--updates", 9, *TINY, "--keep-work"))
+    further = ("-o", models[1], "--updates", 12, "--resume")
+    check_refusal(run("train", "cslm", *parts[::-1], *further), "not the text that the run in")
+    succeeded(run("train", "cslm", *parts, *further, "--threads=1", "--device=cpu"))
+    succeeded(run("train", "cslm", text, "-o", models[0], "--updates", 12, *TINY, "--resume"))
+    one, other = ((model / "model.safetensors").read_bytes() for model in models)
+    assert one == other
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train.fr", "other"], "cslm is trained on one text, got 2 files"),
         (["train.fr", "--reverse"], "reads no source"),
         (["train.fr", "--right-to-left"], "--right-to-left: cslm predicts from left to right"),
     ],

@@ -49,7 +49,7 @@ def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
         (
             ["{references}"],
             2,
-            "Error: TABLE|TEXT|SOURCE TARGET cannot be used with --objective xbleu",
+            "Error: TABLE|TEXT...|SOURCE TARGET cannot be used with --objective xbleu",
         ),
         (
             ["--preset=lstm-small"],

@@ -24,7 +24,7 @@ from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.workflows.experiment.functions import FUNCTIONS, Parts, run_step, written
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, plan_of
 
-FILES = "lexicon = 'lex'\nlm = 'five.arpa'\n[engine]\nthreads = 3\n"
+FILES = "lexicon = 'lex'\nlm = 'five.arpa'\nmonolingual = 'train.fr'\n[engine]\nthreads = 3\n"
 ROWS = """\
 systems = ["Baseline", "+CSLM+RNN",
   {name = "+lists", lists = ["lm", "turned", "length_ratio", "cslm"]},
@@ -62,6 +62,7 @@ def test_the_settings_of_a_step_reach_its_function(
 ) -> None:
     for name in ("lists", "lex", "five.arpa", "moses"):
         (folder / name).write_text("")
+    (folder / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n")
     called: dict[str, dict[str, Any]] = {}
     for verb, home in FUNCTIONS.items():
         module, _, name = home.partition(":")
