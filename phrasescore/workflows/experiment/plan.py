@@ -16,17 +16,16 @@ from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.training import ListTraining, NewNetwork
+from phrasescore.settings.training import NewNetwork
 from phrasescore.settings.tuning import RoundTuning
-from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
-from phrasescore.workflows.bleu_training import BLEU_SHARE
+from phrasescore.systems.folder import INI, SYSTEM, write_system
 from phrasescore.workflows.experiment import functions
+from phrasescore.workflows.experiment.bleu_steps import fine_tuning, make_lists
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.functions import Layout, Parts, Run
 from phrasescore.workflows.experiment.monolingual import add_ngram_model, ngram_order
 from phrasescore.workflows.experiment.rows import ModelPlan, Row
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
-from phrasescore.workflows.fold_lists import lists_in
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ class _Planner:
         steps = [*self._estimated, *(step for run in plain for step in self._tuned(run))]
         fine_tuned = [model for model in models if model.objective == "bleu"]
         if fine_tuned:
-            steps.append(self._make_lists(runs[0]))
+            steps.append(make_lists(self._wanted.data, runs[0], self._lists, self._compute()))
         starts = map(self._start, models)
         steps += [self._train(model) for model in starts if not model.path]
         steps += [self._fine_tune(model) for model in fine_tuned]
@@ -244,44 +243,12 @@ class _Planner:
             return self._wanted.models.get(model.start) or ModelPlan(model.start, model.start)
         return replace(model, name=f"{model.name}.start", objective="likelihood")
 
-    def _make_lists(self, run: Run) -> Step:
-        """Return the step that translates the training text, with the weights of the first row."""
-        data = self._wanted.data
-        assert data.train is not None
-        assert data.alignments is not None
-        settings = {
-            "system": run.folder,
-            "source": data.train[0],
-            "target": data.train[1],
-            "alignments": data.alignments,
-            "output": self._lists,
-            "compute": self._compute(),
-        }
-        return Step(
-            "translate folds",
-            "write_fold_lists",
-            settings,
-            (*run.inputs, *data.train, data.alignments, run.weights),
-            (self._lists,),
-            (self._lists.with_name(f"{self._lists.name}.work"),),
-            f"lists of {_shown(data.train)}, with tables of the rest of the text",
-        )
-
     def _fine_tune(self, model: ModelPlan) -> Step:
         """Return the step that trains a network further for BLEU."""
-        data, feature = self._wanted.data, self._table_feature
-        assert data.train is not None
         start = self._wanted.model_folder(self._start(model).name, self._folder)
-        limits = {"minutes": model.minutes and BLEU_SHARE * model.minutes, "seed": model.seed}
-        settings = {
-            "model": start,
-            "lists": lists_in(self._lists),
-            "source": data.train[0],
-            "references": data.train[1:],
-            "weights": self._lists / WEIGHTS,
-            "settings": ListTraining(feature=f"{feature.name}_{feature.num_features}", **limits),
-        }
-        return self._training(model, "fine_tune", settings, (start, self._lists, *data.train))
+        feature = f"{self._table_feature.name}_{self._table_feature.num_features}"
+        steps = fine_tuning(model, self._wanted.data, feature, start, self._lists)
+        return self._training(model, "fine_tune", *steps)
 
     def _training(
         self, model: ModelPlan, function: str, settings: dict[str, Any], read: tuple[Path, ...]
