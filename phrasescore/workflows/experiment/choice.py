@@ -9,7 +9,7 @@ import logging
 import math
 import time
 from bisect import bisect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,12 +19,14 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS
 from phrasescore.systems.search import SearchTask, SearchWork
+from phrasescore.workflows.bleu_training import BLEU_SHARE
 from phrasescore.workflows.experiment.config import Experiment
 from phrasescore.workflows.experiment.monolingual import STEP as ESTIMATING
 from phrasescore.workflows.experiment.plan import build_plan
-from phrasescore.workflows.experiment.rows import STANDARD
+from phrasescore.workflows.experiment.rows import Row
 from phrasescore.workflows.experiment.run import next_step
 from phrasescore.workflows.experiment.steps import Step
+from phrasescore.workflows.fold_lists import FOLDS
 from tuning.loop import START_SHARES, TRIAL_SIZE
 
 _logger = logging.getLogger(__name__)
@@ -52,6 +54,9 @@ _ANNOTATED = 1 / 6_400  # seconds per line of the table (docs/performance.md: 18
 # Seconds per line of monolingual text to estimate its n-gram model, and to load it: 3.6 s and 2.4 s
 # for 78,000 lines of 16 words.
 _ESTIMATED, _LOADED = 5e-5, 3e-5
+# For each fold of the training text: seconds per line of the table to build it without the fold,
+# and the speed with which its sentences are translated, as a share of the time of other ones.
+_EXTRACTED, _FOLD_SPEED = 4e-5, 0.8
 # Seconds for each sentence, with its list of 100 hypotheses, and each RNNsearch.
 _RESCORED = 0.03
 _BUSY = 1.5  # how many times as long as its processor time a search takes on a busy machine
@@ -80,12 +85,13 @@ PLANS = (
 
 @dataclass(frozen=True)
 class NetworkChoice:
-    """A network, the row that shows what it gains, and how it is trained."""
+    """A network, its place in a system, and how it is trained."""
 
     model: str
     kind: str
-    row: str
-    use: str  # what the row is, for the file
+    place: str  # of `Row`
+    label: str  # in names of rows
+    use: str  # what it is, for the file
     pairs: int  # number of sentence pairs from which it is worth its time
     minutes: float  # of training on one core
     least: float  # minutes below which it gains nothing
@@ -102,23 +108,25 @@ class NetworkChoice:
 _FAST = ("unnormalized = true",)  # several times as fast in the search (docs/performance.md)
 _NORMALIZED = "set.model.self_normalization = 0.1"
 _BACKWARD = ('kind = "rnnsearch"', "right_to_left = true", "seed = 2")
+_BLEU = ('objective = "bleu"',)
 # In the order in which networks get time. Each comment has the gain in BLEU on the test set of
 # docs/results.md, with the minutes for its 29,000 sentence pairs.
 _NETWORKS = (
     # +2.1 in 16 minutes, the most for its time.
-    NetworkChoice("joint", "joint", "+joint", "A joint model in the search", 1_000, 16, 3, _FAST),
+    NetworkChoice("joint", "joint", "search", "joint", "a joint model in the search",
+                  1_000, 16, 3, _FAST),
     # In place of a joint model, which needs a word alignment: +1.9 with the column.
-    NetworkChoice("cslm", "cslm", "+CSLM", "A language model in the search",
+    NetworkChoice("cslm", "cslm", "search", "CSLM", "a language model in the search",
                   1_000, 10, 2, (*_FAST, _NORMALIZED)),
     # +3.1 to +4.5 in 30 minutes; +1.7 in 16 and nothing in 8, which were with the full softmax.
-    NetworkChoice("rnnsearch", "rnnsearch", "+RNNsearch", "RNNsearch on n-best lists",
+    NetworkChoice("rnnsearch", "rnnsearch", "lists", "RNNsearch", "RNNsearch on n-best lists",
                   1_000, 30, 8),
-    # +0.2 to +0.8 in 24 to 95 minutes: the least, but any Moses can use it.
-    NetworkChoice("encoder-decoder", "encoder-decoder", "+RNN", "A score in the phrase table",
-                  1_000, 24, 4),
+    # +0.2 to +0.8 in 24 to 95 minutes, and 0.9 more by training for BLEU; any Moses can use it.
+    NetworkChoice("encoder-decoder", "encoder-decoder", "columns", "RNN",
+                  "a score in the phrase table, trained for BLEU", 1_000, 24, 4, _BLEU),
     # +0.8 over the first one, more than by training that one longer.
-    NetworkChoice("backward", "rnnsearch", "+RNNsearch both ways",
-                  "RNNsearch from left to right and from right to left", 15_000, 30, 12, _BACKWARD),
+    NetworkChoice("backward", "rnnsearch", "lists", "both ways",
+                  "RNNsearch from right to left, too", 15_000, 30, 12, _BACKWARD),
 )  # fmt: skip
 
 _SHORTLIST = "set.vocabulary.target_size = 30_000"
@@ -208,7 +216,7 @@ def divide_time(
     limit, kept, alone = 60 * minutes, list[NetworkChoice](), list[float]()
     for each in (each for each in choices if not each.problem):
         more = [*kept, each]
-        if STANDARD[each.row].models <= {other.model for other in more}:
+        if each.label != "both ways" or any(other.label == "RNNsearch" for other in kept):
             needed = seconds(more, PLANS[-1])
             if needed <= limit:
                 kept = more
@@ -231,6 +239,22 @@ def divide_time(
     ], plan
 
 
+def rows_of(kept: Sequence[NetworkChoice], plan: TuningPlan) -> Iterator[Row]:
+    """Yield the rows: the baseline, one for each place that has networks, and one with all."""
+    yield Row("Baseline")
+    used = {
+        place: [each for each in kept if each.place == place]
+        for place in ("search", "columns", "lists")
+    }
+    used = {place: choices for place, choices in used.items() if choices}
+    for places in (*([place] for place in used), *([[*used]] if len(used) > 1 else [])):
+        names = ("+".join(each.label for each in used[place]) for place in places)
+        name = f"+{'+'.join(names)}".replace("+both ways", " both ways")
+        models = {place: tuple(each.model for each in used[place]) for place in places}
+        rounds = plan.search_rounds if "search" in places else plan.rounds
+        yield Row(name, **models, iterations=None if rounds == plan.rounds else rounds)  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Forecast:
     """Forecasts an experiment of which only some networks and their rows are kept."""
@@ -238,6 +262,7 @@ class Forecast:
     wanted: Experiment  # with the rows of all networks
     folder: Path
     sizes: Mapping[Path, int]  # the number of sentences in each source and monolingual text
+    pairs: int  # of training sentences
     words: float  # in a sentence
     phrases: int  # lines of the phrase table
     loading: float  # seconds to load the tables
@@ -245,19 +270,25 @@ class Forecast:
 
     def steps(self, kept: Sequence[NetworkChoice], tuning: TuningPlan) -> dict[Step, float]:
         """Return the seconds that each step takes at most, in order."""
-        rows = {self.wanted.systems[0].name, *(each.row for each in kept)}
-        systems = tuple(system for system in self.wanted.systems if system.name in rows)
-        plan = build_plan(replace(self.wanted, systems=systems), self.folder, is_checked=True)
+        rows = tuple(rows_of(kept, tuning))
+        plan = build_plan(replace(self.wanted, systems=rows), self.folder, is_checked=True)
         lines = sum(self.sizes[path] for path in self.wanted.data.monolingual)
         loading = self.loading + _LOADED * lines
         seconds = {ESTIMATING: _ESTIMATED * lines}
-        seconds |= {f"train {each.model}": 60 * each.minutes for each in kept}
+        for each in kept:
+            seconds[f"train {each.model}"] = 60 * each.minutes
+            if "columns" in each.place:
+                seconds[f"train {each.model}.start"] = 60 * each.minutes
+                seconds[f"train {each.model}"] *= BLEU_SHARE
+        seconds["translate folds"] = (
+            FOLDS * _EXTRACTED * self.phrases + self.pairs * _FOLD_SPEED * self.sentence
+        )
         for run in plan.runs:
             networks = len(run.row.search)
             searched = self.sentence + self.words * _SEARCHED * networks
             searched /= self.wanted.engine.processes or 1
             scored = searched + _RESCORED * len(run.row.lists)
-            rounds = tuning.search_rounds if networks else tuning.rounds
+            rounds = run.row.iterations or tuning.rounds
             trials = 1 + networks * len(START_SHARES) if networks else 0
             for step in (step for step in plan.steps if run.folder in step.outputs[0].parents):
                 count = next((self.sizes[path] for path in step.inputs if path in self.sizes), 0)

@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -36,10 +36,11 @@ from phrasescore.workflows.experiment.choice import (
     choose_networks,
     divide_time,
     measure_search,
+    rows_of,
 )
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
-from phrasescore.workflows.experiment.rows import STANDARD
+from phrasescore.workflows.experiment.rows import STANDARD, Row
 from phrasescore.workflows.experiment.texts import (
     MONOLINGUAL,
     SystemText,
@@ -54,7 +55,6 @@ _logger = logging.getLogger(__name__)
 _MOST_JOBS = 4  # there are rarely more steps that can run at the same time
 _SHORT = 4  # BLEU needs n-grams of four words
 _STACK = 30  # as in docs/results.md; 100 takes three times as long (Multi30k, lists of 100)
-_MORE = ("+CSLM+joint+RNN", "+joint+RNNsearch")  # rows that may be switched on
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +194,7 @@ def _write(
         whole,
         output.absolute().parent / "out",
         count_sentences(sentences, whole.data.monolingual),
+        pairs,
         sum(map(len, sample)) / len(sample),
         phrases,
         *measure_search(search, sample),
@@ -212,7 +213,7 @@ def _write(
     with open_output(str(output)) as stream:
         stream.write(content)
     return NewExperiment(
-        ("Baseline", *(each.row for each in kept)),
+        tuple(row.name for row in rows_of(kept, plan)),
         {each.model: each.problem for each in choices if each.problem},
         saved,
         {step.name: time for step, time in forecast.steps(kept, plan).items()},
@@ -224,7 +225,7 @@ def _saved(plan: TuningPlan, kept: Sequence[NetworkChoice], num_sentences: int) 
     """Yield what a plan does without, for lack of time."""
     usual = PLANS[0]
     if plan.rounds < usual.rounds:
-        is_searching = any(STANDARD[each.row].search for each in kept)
+        is_searching = any(each.place == "search" for each in kept)
         others = f", {plan.search_rounds} for rows with a network in the search"
         text = f"{plan.rounds} rounds of tuning in place of {usual.rounds}"
         yield f"{text}{others if is_searching else ''}"
@@ -247,15 +248,14 @@ def _render(output: Path, **values: Any) -> str:
         is_inside = absolute.is_relative_to(folder)
         return to_toml(str(absolute.relative_to(folder) if is_inside else absolute))
 
-    def row(name: str) -> str:
-        system, plan = STANDARD[name], values["plan"]
-        if not system.search or plan.search_rounds == plan.rounds:
-            return to_toml(name)
-        keys = asdict(replace(system, iterations=plan.search_rounds)).items()
+    def row(system: Row) -> str:
+        if system == STANDARD.get(system.name):
+            return to_toml(system.name)
+        keys = asdict(system).items()
         return f"{{ {', '.join(f'{key} = {to_toml(value)}' for key, value in keys if value)} }}"
 
     environment.filters |= {"path": path, "row": row}
-    models = {each.model for each in values["choices"] if not each.problem}
-    more = [row for row in _MORE if models.issuperset(STANDARD[row].models)]
+    kept = [each for each in values["choices"] if not each.problem]
+    rows = rows_of(kept, values["plan"])
     template = resources.files(__package__) / "experiment.toml.j2"
-    return environment.from_string(template.read_text("utf-8")).render(more=more, **values)
+    return environment.from_string(template.read_text("utf-8")).render(rows=rows, **values)
