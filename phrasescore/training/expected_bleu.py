@@ -118,13 +118,16 @@ class ExpectedBleuLoop(TrainingLoop):
         # Disable dropout, which would drop different units for hypotheses that are compared.
         network.eval()
         with self._autocast:
-            values = batch.values(network(batch.pairs))
+            log_probs = network(batch.pairs)
+            values = batch.values(log_probs)
         loss_sum = -self._expected(batch, values).sum()
         network.train()
         if self._objective.likelihood:
-            self._seed_update()
-            with self._autocast:
-                taught = network(batch.taught).double().sum()
+            if batch.taught is not batch.pairs or network.config.dropout:
+                self._seed_update()
+                with self._autocast:
+                    log_probs = network(batch.taught)
+            taught = log_probs.double().sum()
             predicted = int((batch.taught.target.lengths + 1).sum())
             loss_sum = loss_sum - self._objective.likelihood * count * taught / predicted
         return self._add_gradients(loss_sum, count)

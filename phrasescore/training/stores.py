@@ -8,7 +8,7 @@ memory, a list takes about 4 bytes per word of its pairs and 50 per hypothesis.
 """
 
 from array import array
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -162,11 +162,13 @@ class ListBatch(NamedTuple):
     part_pairs: Tensor
     part_hypotheses: Tensor
     scores: KnownScores
-    taught: PairBatch  # pairs whose likelihood is part of the loss
+    # Pairs whose likelihood is part of the loss; the same object as ``pairs`` if they are the same.
+    taught: PairBatch
 
     def pin_memory(self) -> "ListBatch":
         """Return a copy in pinned memory."""
-        return self._replace(pairs=self.pairs.pin_memory(), taught=self.taught.pin_memory())
+        pairs = self.pairs.pin_memory()
+        return self._replace(pairs=pairs, taught=self._taught(pairs, PairBatch.pin_memory))
 
     def to(self, device: torch.device) -> "ListBatch":
         """Return a copy on ``device``."""
@@ -174,7 +176,13 @@ class ListBatch(NamedTuple):
         pairs, hypotheses, lists = move(device, self.part_pairs, self.part_hypotheses, lists)
         model_scores, gains = move(device, model_scores, gains)
         known = KnownScores(model_scores, gains, lists, size)
-        return ListBatch(self.pairs.to(device), pairs, hypotheses, known, self.taught.to(device))
+        moved = self.pairs.to(device)
+        taught = self._taught(moved, lambda batch: batch.to(device))
+        return ListBatch(moved, pairs, hypotheses, known, taught)
+
+    def _taught(self, pairs: PairBatch, copy: Callable[[PairBatch], PairBatch]) -> PairBatch:
+        """Return a copy of the taught pairs, which is ``pairs`` if they are the same."""
+        return pairs if self.taught is self.pairs else copy(self.taught)
 
     def values(self, log_probs: Tensor) -> Tensor:
         """Return the sum over the pairs of each hypothesis, ``(hypotheses,)`` float64."""
@@ -212,8 +220,10 @@ class ListStore:
         hypotheses = self.hypotheses.take(rows)
         parts = self.parts.take(hypotheses.values)
         pairs, part_pairs = np.unique(parts.values, return_inverse=True)
+        taught = np.unique(self.taught.take(rows).values)
+        batch = self.pairs.batch(pairs)
         return ListBatch(
-            self.pairs.batch(pairs),
+            batch,
             torch.from_numpy(part_pairs),
             torch.from_numpy(parts.owners()),
             KnownScores(
@@ -222,7 +232,7 @@ class ListStore:
                 torch.from_numpy(hypotheses.owners()),
                 len(rows),
             ),
-            self.pairs.batch(np.unique(self.taught.take(rows).values)),
+            batch if np.array_equal(taught, pairs) else self.pairs.batch(taught),
         )
 
 

@@ -233,6 +233,8 @@ class _Reader:
         if own.name not in sizes and (other := old_names.other_name(own.name)) in sizes:
             own = FeatureLabel(str(other), own.place)
         weights = old_names.weights_for(sizes, self.weights, self.where)
+        if sizes.get(own.name) == own.place:  # lists that were made without the network
+            weights = {**weights, own.name: weights[own.name][: own.place]}
         for name, size in sizes.items():
             count = len(weights.get(name, (0.0,) * size))
             if count != size:
