@@ -70,7 +70,7 @@ class Case:
 _SIZES = "--set model.hidden_size=32 --set model.embedding_size=24"
 _TEXT = "train.en train.fr"
 _XBLEU = (
-    "rnnsearch --objective xbleu --from rnnsearch --lists lists.gz --source dev.en "
+    "rnnsearch --objective bleu --from rnnsearch --lists lists.gz --source dev.en "
     "--references dev.fr --weights weights --set training.validation_share=0.1 --updates 5"
 )
 _ANNOTATE = "annotate {table} --model rnn -o out/out.gz"

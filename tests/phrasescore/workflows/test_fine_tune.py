@@ -69,7 +69,7 @@ def test_expected_bleu_rises_and_the_network_chooses_better(tmp_path: Path, kind
     assert made.record == record
     tuning = record.fine_tuning
     assert tuning is not None
-    assert (tuning.lists, tuning.held_out_lists, tuning.objective) == (36, 4, "xbleu")
+    assert (tuning.lists, tuning.held_out_lists, tuning.objective) == (36, 4, "bleu")
     assert (tuning.feature, tuning.weight, tuning.likelihood) == (FEATURES[kind], 1.0, 0.1)
     assert tuning.start_fingerprint == load_checkpoint(task.model).fingerprint
     # All lists: the best hypotheses by the weights, before and after.
@@ -180,7 +180,7 @@ def test_the_gradient_is_that_of_finite_differences(
     network = checkpoint.model.double()
     assert isinstance(network, PairNetwork)
     loop = make_loop(task, checkpoint, kind, network.requires_grad_(), likelihood)
-    loop.state.scale = 1.5
+    loop.state.scale, loop.state.weight = 1.5, 1.0
     batch = loop._store.batch(np.arange(5))
     assert isinstance(batch, ListBatch)
 
