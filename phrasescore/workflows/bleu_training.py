@@ -65,13 +65,13 @@ def train_for_bleu(
     ini = read.read_ini()
     table = DecoderConfiguration.read(ini.path, read.paths_from).slot("PhraseDictionaryMemory")
     path = Path(table.arguments["path"])
-    aligned = optional_path(alignments)
-    check_files((*map(os.fspath, text), aligned), ())
+    aligned, pair = optional_path(alignments), (Path(text[0]), Path(text[1]))
+    check_files((*map(str, pair), aligned), ())
     if os.path.lexists(folder):
         raise PhrasescoreError(f"{folder}: already exists; remove it or choose another --output")
     inputs = {
         "the settings": repr((kind, settings, optional_path(model))),
-        "the text": repr([digest_content(os.fspath(each)) for each in text]),
+        "the text": repr([digest_content(str(each)) for each in pair]),
         "the weights": repr(sorted(read.weights.search.items())),
     }
     with locked(work):
@@ -81,14 +81,10 @@ def train_for_bleu(
             raise PhrasescoreError(f"{work}: {problem}")
         before = inputs if journal is None else journal.inputs
         check_settings(before, inputs, f"{work}: the run", _START_OVER)
-        pair = (Path(text[0]), Path(text[1]))
-        texts = SystemText.of(ini, path).prepare({"train": pair}, work / "text")["train"]
-        found = aligned or find_alignment((path.parent, read.folder), texts)
-        if found is None:
-            problem = "found no file aligned.* of the text beside the phrase table"
-            raise ArgumentError(f"--alignments is missing: {problem}")
+        prepared = SystemText.of(ini, path).prepare({"train": pair}, work / "text")["train"]
+        links = aligned or _find_alignment((path.parent, read.folder), prepared)
         if journal is None:
-            check_folds(system, *texts, found)
+            check_folds(system, *prepared, links)
             write_journal(work / _JOURNAL, _Journal(inputs))
         start = work / "start" if model is None else Path(model)
         again = {
@@ -101,7 +97,7 @@ def train_for_bleu(
         lists = work / "lists"
         if not lists.exists():
             write_fold_lists(
-                *(system, *texts, found, lists),
+                *(system, *prepared, links, lists),
                 resume=state.resume,
                 compute=compute,
                 progress=progress,
@@ -113,8 +109,8 @@ def train_for_bleu(
             fine_tune(
                 start,
                 lists_in(lists),
-                texts[0],
-                texts[1:],
+                prepared[0],
+                prepared[1:],
                 lists / WEIGHTS,
                 trained,
                 kind=kind,
@@ -127,3 +123,11 @@ def train_for_bleu(
         if not state.keep_work:
             remove_folder(work)
     return record
+
+
+def _find_alignment(folders: tuple[Path, ...], text: tuple[Path, ...]) -> Path:
+    found = find_alignment(folders, text)
+    if found is None:
+        problem = "found no file aligned.* of the text beside the phrase table"
+        raise ArgumentError(f"--alignments is missing: {problem}")
+    return found

@@ -13,7 +13,6 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.building.extraction import REORDERING
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
@@ -141,10 +140,6 @@ class _FoldBuilder:
         self._own = {os.path.abspath(table.arguments["path"]): _TABLE}
         reordering = read.find("LexicalReordering")
         if reordering is not None:
-            kind = reordering.arguments.get("type", "")
-            if not kind.startswith(REORDERING):
-                problem = f"its reordering table has the type {kind}, and `build` writes"
-                raise self._problem(f"{problem} {REORDERING}")
             self._own[os.path.abspath(reordering.arguments["path"])] = REORDERING_TABLE
         words = len({word for pair in self._pairs for word in pair.target})
         self._order = 0  # of the n-gram model of the text
