@@ -17,7 +17,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import find_kind
 from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
 from phrasescore.systems.folder import WEIGHTS
-from phrasescore.systems.system import read_system
+from phrasescore.systems.system import System, read_system
 from phrasescore.workflows.experiment.texts import SystemText, find_alignment
 from phrasescore.workflows.fine_tune import fine_tune
 from phrasescore.workflows.fold_lists import check_folds, lists_in, write_fold_lists
@@ -81,11 +81,15 @@ def train_for_bleu(
             raise PhrasescoreError(f"{work}: {problem}")
         before = inputs if journal is None else journal.inputs
         check_settings(before, inputs, f"{work}: the run", _START_OVER)
-        prepared = SystemText.of(ini, path).prepare({"train": pair}, work / "text")["train"]
-        links = aligned or _find_alignment((path.parent, read.folder), prepared)
-        if journal is None:
-            check_folds(system, *prepared, links)
-            write_journal(work / _JOURNAL, _Journal(inputs))
+        try:
+            *prepared, links = _prepare(
+                read, SystemText.of(ini, path), pair, aligned, work / "text"
+            )
+        except PhrasescoreError:
+            if journal is None:
+                remove_folder(work)
+            raise
+        write_journal(work / _JOURNAL, _Journal(inputs))
         start = work / "start" if model is None else Path(model)
         again = {
             "state": UnfinishedRun(resume=state.resume),
@@ -125,9 +129,14 @@ def train_for_bleu(
     return record
 
 
-def _find_alignment(folders: tuple[Path, ...], text: tuple[Path, ...]) -> Path:
-    found = find_alignment(folders, text)
-    if found is None:
+def _prepare(
+    system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, folder: Path
+) -> tuple[StrPath, ...]:
+    """Return the text in the system's words and its word alignment, after checking them."""
+    prepared = text.prepare({"train": given}, folder)["train"]
+    links = aligned or find_alignment((text.table.parent, system.folder), prepared)
+    if links is None:
         problem = "found no file aligned.* of the text beside the phrase table"
         raise ArgumentError(f"--alignments is missing: {problem}")
-    return found
+    check_folds(system, *prepared, links)
+    return (*prepared, links)

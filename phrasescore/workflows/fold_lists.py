@@ -13,6 +13,7 @@ from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
+from moses_integration.alignments import parse_links
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
@@ -103,10 +104,10 @@ def write_fold_lists(
         remove_folder(work)
 
 
-def check_folds(system: StrPath, source: StrPath, target: StrPath, alignments: StrPath) -> None:
+def check_folds(system: System, source: StrPath, target: StrPath, alignments: StrPath) -> None:
     """Raise the errors of `write_fold_lists` in its inputs."""
     text = _AlignedText(*map(os.fspath, (source, target, alignments)))
-    _FoldBuilder(read_system(system), text, Compute(), None)
+    _FoldBuilder(system, text, Compute(), None)
 
 
 class _FoldBuilder:
@@ -124,8 +125,8 @@ class _FoldBuilder:
         ini = system.read_ini()
         read = DecoderConfiguration.read(ini.path, system.paths_from)
         self._pairs = [line.pair for line in read_parallel_text(text.source, text.target)]
-        for _ in read_together(*text):
-            pass  # an error names the line where the shorter file ends
+        for number, (source, target, links) in enumerate(read_together(*text), start=1):
+            parse_links(links, len(source.split()), len(target.split()), text.alignments, number)
         if len(self._pairs) < _FEWEST:
             problem = f"expected at least {_FEWEST:,} sentence pairs to cut into {FOLDS} folds"
             raise DataError(text.source, None, f"{problem}, found {len(self._pairs):,}")

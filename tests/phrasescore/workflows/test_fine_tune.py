@@ -1,6 +1,7 @@
 """Promises of phrasescore.workflows.fine_tune: what the lists say, and what is learned of them."""
 
 import math
+import re
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -30,7 +31,7 @@ from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import ListBatch
 from phrasescore.workflows import train as module
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
-from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
+from tests.tiny_lists import DECODER, FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
 from tuning.metrics import Bleu, sentence_bleu
 
@@ -243,10 +244,13 @@ def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return choose
 
 
+@pytest.mark.parametrize("has_weight", [True, False])
 def test_a_killed_run_goes_on_to_the_same_weights(
-    tmp_path: Path, kill_at: Callable[[int], None]
+    tmp_path: Path, kill_at: Callable[[int], None], has_weight: bool
 ) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
+    if not has_weight:
+        task.write_weights({name: WEIGHTS[name] for name in DECODER})
     settings = [*SMALL, "training.checkpoint_updates=3"]
     whole = fine_tune(task, "lstm", "whole", changes=settings)
     for update in (1, 8, 16):
@@ -254,6 +258,11 @@ def test_a_killed_run_goes_on_to_the_same_weights(
         with pytest.raises(KilledError):
             fine_tune(task, "lstm", "killed", changes=settings, resume=True)
         assert not (tmp_path / "killed").exists()
+        if has_weight:  # older versions did not write it
+            journal = tmp_path / "killed.work" / "run.json"
+            text, times = re.subn(r'"weight": ?1.0,', "", journal.read_text())
+            journal.write_text(text)
+            assert times == 1
     kill_at(0)
     resumed = fine_tune(task, "lstm", "killed", changes=settings, resume=True)
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "killed")]
@@ -264,6 +273,11 @@ def test_a_killed_run_goes_on_to_the_same_weights(
     ]
     assert curves[0] == curves[1]
     assert not (tmp_path / "killed.work").exists()
+    tunings = [done.fine_tuning for done in (whole, resumed)]
+    assert tunings[0] == tunings[1]
+    assert tunings[0] is not None
+    assert (tunings[0].weight == 1.0) == has_weight
+    assert tunings[0].weight > 0
 
 
 def test_a_run_is_resumed_with_its_lists_alone(

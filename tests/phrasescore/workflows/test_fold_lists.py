@@ -18,27 +18,20 @@ from phrasescore.workflows import fold_lists
 from phrasescore.workflows.fold_lists import lists_in, write_fold_lists
 from tests.command_line import run, succeeded
 from tests.reference_ngrams import ReferenceNgrams, log10_prob
-from tests.tiny_bitext import sentence_pairs
+from tests.tiny_bitext import LINKS, sentence_pairs, write_bitext
 from tests.tiny_runs import KilledError
 
 # Words that only the third fold has, at the end of sentence 35.
 PAIRS = sentence_pairs(60)
 PAIRS[35] = (f"{PAIRS[35][0]} today", f"{PAIRS[35][1]} aujourd'hui")
-LINKS = "0-0 1-2 2-1 3-3 4-4 5-6 6-5"
 UNIGRAMS = "\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<unk>\n-1\t<s>\n-1\t</s>\n\n\\end\\\n"
-
-
-def write(path: Path, lines: list[str]) -> None:
-    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="module", name="built")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder with a text ``s``, ``t`` and ``links``, and the system ``model``."""
     folder = tmp_path_factory.mktemp("built")
-    for side, name in enumerate("st"):
-        write(folder / name, [pair[side] for pair in PAIRS])
-    write(folder / "links", [LINKS + " 7-7" * (place == 35) for place in range(60)])
+    write_bitext(folder, PAIRS)
     words = ("--alignments", folder / "links", "--lm-order", "2", "--workers", "1")
     succeeded(run("build", folder / "s", folder / "t", "-o", folder / "model", *words))
     return folder
@@ -160,7 +153,7 @@ def test_a_small_text_and_unequal_lengths_are_refused(
     monkeypatch.setattr(fold_lists, "_FEWEST", 61)
     with pytest.raises(DataError, match="expected at least 61 sentence pairs to cut into 4 folds"):
         fold(folder)
-    write(folder / "links", [LINKS] * 59)
+    (folder / "links").write_text(f"{LINKS}\n" * 59)
     with pytest.raises(DataError, match=r"links:60: expected as many lines as .*, found the"):
         fold(folder)
     assert not list(folder.glob("lists*"))
