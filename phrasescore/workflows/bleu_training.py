@@ -1,6 +1,7 @@
 """Train a network for a column of a system's phrase table, first for likelihood, then for BLEU."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -103,7 +104,7 @@ def train_for_bleu(
             write_fold_lists(
                 *(system, *prepared, links, lists),
                 resume=state.resume,
-                compute=compute,
+                compute=replace(compute, workers=compute.threads),
                 progress=progress,
             )
         minutes = settings.minutes and settings.minutes * (BLEU_SHARE if model is None else 1)

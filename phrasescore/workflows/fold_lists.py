@@ -200,7 +200,7 @@ class _FoldBuilder:
                     continue
                 for file, line in zip(others, row, strict=True):
                     file.write(line + b"\n")
-        workers = usable_threads(self._compute.on_workers().workers)
+        workers = usable_threads(self._compute.workers)
         if not (work / _TABLE).exists():
             with tempfile.TemporaryDirectory(dir=work) as temporary:
                 build_tables(

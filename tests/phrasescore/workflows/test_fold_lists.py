@@ -45,7 +45,7 @@ def copy(built: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def fold(folder: Path, output: str = "lists", **given: Any) -> Path:
     text = (folder / "s", folder / "t", folder / "links")
-    compute = Compute(threads=1)
+    compute = Compute(threads=1, workers=1)
     write_fold_lists(folder / "model", *text, folder / output, compute=compute, **given)
     return folder / output
 
