@@ -38,9 +38,13 @@ def test_a_network_is_trained_on_and_show_tells_it(tmp_path: Path) -> None:
     assert f"for bleu from 36 n-best lists (4 held out), begun as {start}" in shown
     assert "TranslationModel0_1 with the weight 1; scale " in shown
     assert "loss a list expected BLEU" in shown
-    record = json.loads((tmp_path / "model" / "training.json").read_text())
+    path = tmp_path / "model" / "training.json"
+    record = json.loads(path.read_text())
     assert record["fine_tuning"]["objective"] == "bleu"
     assert record["curve"][0]["expected_bleu"] > 0
+    path.write_text(path.read_text().replace('"bleu"', '"xbleu"'))  # as in older models
+    shown = " ".join(succeeded(run("show", tmp_path / "model")).stdout.split())
+    assert f"for xbleu from 36 n-best lists (4 held out), begun as {start}" in shown
 
 
 @pytest.mark.parametrize(
