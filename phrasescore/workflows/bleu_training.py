@@ -82,14 +82,7 @@ def train_for_bleu(
             raise PhrasescoreError(f"{work}: {problem}")
         before = inputs if journal is None else journal.inputs
         check_settings(before, inputs, f"{work}: the run", _START_OVER)
-        try:
-            *prepared, links = _prepare(
-                read, SystemText.of(ini, path), pair, aligned, work / "text"
-            )
-        except PhrasescoreError:
-            if journal is None:
-                remove_folder(work)
-            raise
+        *prepared, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
         write_journal(work / _JOURNAL, _Journal(inputs))
         start = work / "start" if model is None else Path(model)
         again = {
@@ -131,13 +124,18 @@ def train_for_bleu(
 
 
 def _prepare(
-    system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, folder: Path
+    system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, work: Path
 ) -> tuple[StrPath, ...]:
     """Return the text in the system's words and its word alignment, after checking them."""
-    prepared = text.prepare({"train": given}, folder)["train"]
-    links = aligned or find_alignment((text.table.parent, system.folder), prepared)
-    if links is None:
-        problem = "found no file aligned.* of the text beside the phrase table"
-        raise ArgumentError(f"--alignments is missing: {problem}")
-    check_folds(system, *prepared, links)
+    try:
+        prepared = text.prepare({"train": given}, work / "text")["train"]
+        links = aligned or find_alignment((text.table.parent, system.folder), prepared)
+        if links is None:
+            problem = "found no file aligned.* of the text beside the phrase table"
+            raise ArgumentError(f"--alignments is missing: {problem}")
+        check_folds(system, *prepared, links)
+    except PhrasescoreError:
+        if not (work / _JOURNAL).exists():
+            remove_folder(work)
+        raise
     return (*prepared, links)
