@@ -46,6 +46,7 @@ from phrasescore.systems.tuning import TuneOutcome as TuneOutcome
 from phrasescore.version import __version__ as __version__
 from phrasescore.workflows.annotate import AnnotateSummary as AnnotateSummary
 from phrasescore.workflows.annotate import annotate as annotate
+from phrasescore.workflows.bleu_training import train_for_bleu as train_for_bleu
 from phrasescore.workflows.building.language_model import BuildLmSummary as BuildLmSummary
 from phrasescore.workflows.building.language_model import build_lm as build_lm
 from phrasescore.workflows.building.system import BuildSummary as BuildSummary

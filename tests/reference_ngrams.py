@@ -103,3 +103,16 @@ class ReferenceNgrams:
             assert self.fallback
             return [0.0, 0.5, 1.0, 1.5]
         return [0.0, *amounts]
+
+
+def log10_prob(model: ReferenceNgrams, words: list[str]) -> float:
+    """Return log10 p(words </s> | <s>) by backing off, as ARPA files define it."""
+    total, words = 0.0, ["<s>", *words, "</s>"]
+    for at in range(1, len(words)):
+        for start in range(max(0, at - model.order + 1), at + 1):
+            gram = tuple(words[start : at + 1])
+            if gram in model.values:
+                total += model.values[gram][0]
+                break
+            total += model.values.get(gram[:-1], (0.0, 0.0))[1]
+    return total

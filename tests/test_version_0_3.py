@@ -89,7 +89,7 @@ def test_lists_are_tuned_from_their_start_weights(folder: Path) -> None:
 
 def test_a_network_is_trained_for_bleu_with_its_lists_and_weights(folder: Path) -> None:
     words = ("--lists", "lists/rescored", "--source", "dev.s", "--references", "dev.t", "--weights")
-    start = ("train", "rnnsearch", "--objective", "xbleu", "--from", "out/models/attention")
+    start = ("train", "rnnsearch", "--objective", "bleu", "--from", "out/models/attention")
     more = ("--updates", "1", "--threads", "1", "-o", folder / "model")
     succeeded(run(*start, *words, "lists/weights", *more))
 

@@ -1,6 +1,10 @@
 """A small parallel text that a word aligner can align: noun phrases, in English and French."""
 
 import random
+from collections.abc import Sequence
+from pathlib import Path
+
+LINKS = "0-0 1-2 2-1 3-3 4-4 5-6 6-5"  # the word alignment of each pair
 
 _NOUNS = {
     "house": "maison",
@@ -30,3 +34,12 @@ def sentence_pairs(count: int) -> list[tuple[str, str]]:
         parts = phrase(), (verb, _VERBS[verb]), phrase()
         pairs.append((" ".join(part[0] for part in parts), " ".join(part[1] for part in parts)))
     return pairs
+
+
+def write_bitext(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
+    """Write the files ``s``, ``t`` and ``links`` of a text whose pairs may have one more word."""
+    for side, name in enumerate("st"):
+        lines = (f"{pair[side]}\n" for pair in pairs)
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+    more = (" 7-7" * (len(source.split()) > 7) for source, _ in pairs)
+    (folder / "links").write_text("".join(f"{LINKS}{link}\n" for link in more))

@@ -80,7 +80,7 @@ class ListTask:
         files = ["lists", "source", "references", "weights"]
         files += ["alignments"] if kind == "joint" else []
         return [
-            *("train", kind, "--objective", "xbleu", "-o", str(self.folder / output)),
+            *("train", kind, "--objective", "bleu", "-o", str(self.folder / output)),
             *("--from", str(self.model)),
             *(word for name in files for word in (f"--{name}", str(getattr(self, name)))),
             *("--feature", FEATURES[kind], "--threads", "1", "--device", "cpu"),

@@ -135,7 +135,7 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
     for name in _OF_LISTS:
         if not given[name]:
             flag = {"model": "from"}.get(name, name)
-            raise click.UsageError(f"--objective bleu requires --system and --text, or --{flag}")
+            raise click.UsageError(f"--objective bleu requires --{flag}, or --system and --text")
     done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
     _finish(given["kind"], given["output"], done, num_inputs=1)
 
@@ -146,6 +146,10 @@ def _train_for_system(ctx: click.Context, given: dict[str, Any]) -> None:
     others = {*_OF_LISTS, *_OF_FINE_TUNING, "inputs"} - {"model"}
     reason = "cannot be used with --objective bleu and --system, whose table the network learns"
     options.refuse_others(ctx, ctx.params.keys() - others, reason)
+    if given["model"]:
+        new = names_of(NewNetwork) - {"minutes", "seed"}
+        reason = "cannot be used with --from, a network that is trained further"
+        options.refuse_others(ctx, ctx.params.keys() - new, reason)
     if not given["text"]:
         raise click.UsageError("--system requires --text SOURCE TARGET")
     own = ctx.params.keys() - {*others, "objective"}

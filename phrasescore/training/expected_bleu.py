@@ -102,9 +102,10 @@ class ExpectedBleuLoop(TrainingLoop):
         super().__init__(network, store, config, folder, report, Ranks())
 
     def _begin(self) -> None:
+        # The state of a run that an older version began has no weight.
+        self.state.weight = self.state.weight or self._objective.weight or self._choose_weight()
         # All later validations are compared with the start.
         if not self.state.curve:
-            self.state.weight = self._objective.weight or self._choose_weight()
             self.state.scale = self._choose_scale()
             self._validate()
             self._save()
@@ -208,7 +209,7 @@ class ListRun(TrainingRun):
                 f"{training.validation_pairs}: give more lists, or increase these settings"
             )
         tuning = FineTuning(
-            objective="xbleu",
+            objective="bleu",
             start_fingerprint=self.start.fingerprint,
             lists=len(store) - num_held_out,
             held_out_lists=num_held_out,

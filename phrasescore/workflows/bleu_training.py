@@ -1,6 +1,7 @@
 """Train a network for a column of a system's phrase table, first for likelihood, then for BLEU."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
@@ -10,16 +11,17 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.folders import locked, model_folders, remove_folder
 from phrasescore.io.journal import check_settings, digest_content, read_journal, write_journal
-from phrasescore.io.output import check_files, optional_path
-from phrasescore.models.checkpoint import TrainingRecord
+from phrasescore.io.output import check_files, optional_path, writing
+from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.kinds import find_kind
 from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
 from phrasescore.systems.folder import WEIGHTS
-from phrasescore.systems.system import read_system
+from phrasescore.systems.system import System, read_system
 from phrasescore.workflows.experiment.texts import SystemText, find_alignment
 from phrasescore.workflows.fine_tune import fine_tune
-from phrasescore.workflows.fold_lists import lists_in, write_fold_lists
+from phrasescore.workflows.fold_lists import check_folds, lists_in, write_fold_lists
 from phrasescore.workflows.train import train
 
 _JOURNAL, _START_OVER = "run.json", "remove the folder to start over"
@@ -53,20 +55,24 @@ def train_for_bleu(
     :param text: the text that the system was built from, raw or in the system's words.
     :param alignments: the word alignment of the text; by default the file that `build` wrote.
     :param model: a network that was trained on the table, which is trained for BLEU only.
-    :param settings: settings of the first part. The second part has at most half of its minutes.
+    :param settings: settings of the first part. The second part has at most half of its minutes, or
+        all of them if it is the only one.
     """
+    for each in (kind, *(() if model is None else (load_checkpoint(model).config.kind,))):
+        if not find_kind(each).scores_phrases:
+            raise ArgumentError(f"--system: expected a network for phrase tables, got a {each}")
     folder, work = model_folders(output)
     read = read_system(system)
     ini = read.read_ini()
     table = DecoderConfiguration.read(ini.path, read.paths_from).slot("PhraseDictionaryMemory")
     path = Path(table.arguments["path"])
-    aligned = optional_path(alignments)
-    check_files((*map(os.fspath, text), aligned), ())
+    aligned, pair = optional_path(alignments), (Path(text[0]), Path(text[1]))
+    check_files((*map(str, pair), aligned), ())
     if os.path.lexists(folder):
         raise PhrasescoreError(f"{folder}: already exists; remove it or choose another --output")
     inputs = {
         "the settings": repr((kind, settings, optional_path(model))),
-        "the text": repr([digest_content(os.fspath(each)) for each in text]),
+        "the text": repr([digest_content(str(each)) for each in pair]),
         "the weights": repr(sorted(read.weights.search.items())),
     }
     with locked(work):
@@ -76,36 +82,60 @@ def train_for_bleu(
             raise PhrasescoreError(f"{work}: {problem}")
         before = inputs if journal is None else journal.inputs
         check_settings(before, inputs, f"{work}: the run", _START_OVER)
+        *prepared, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
         write_journal(work / _JOURNAL, _Journal(inputs))
-        pair = (Path(text[0]), Path(text[1]))
-        texts = SystemText.of(ini, path).prepare({"train": pair}, work / "text")["train"]
-        found = aligned or find_alignment((path.parent, read.folder), texts)
-        if found is None:
-            problem = "found no file aligned.* of the text beside the phrase table"
-            raise ArgumentError(f"--alignments is missing: {problem}")
         start = work / "start" if model is None else Path(model)
-        again = {"state": UnfinishedRun(resume=True), "compute": compute, "progress": progress}
+        again = {
+            "state": UnfinishedRun(resume=state.resume),
+            "compute": compute,
+            "progress": progress,
+        }
         if not start.exists():
             train(kind, [path], start, settings=settings, **again)  # type: ignore[arg-type]
         lists = work / "lists"
         if not lists.exists():
             write_fold_lists(
-                system, *texts, found, lists, resume=True, compute=compute, progress=progress
+                *(system, *prepared, links, lists),
+                resume=state.resume,
+                compute=replace(compute, workers=compute.threads),
+                progress=progress,
             )
-        minutes = settings.minutes and BLEU_SHARE * settings.minutes
+        minutes = settings.minutes and settings.minutes * (BLEU_SHARE if model is None else 1)
         feature = f"{table.name}_{len(table.weights)}"
-        record = fine_tune(
-            start,
-            lists_in(lists),
-            texts[0],
-            texts[1:],
-            lists / WEIGHTS,
-            folder,
-            kind=kind,
-            work=work / "bleu",
-            settings=ListTraining(feature=feature, minutes=minutes, seed=settings.seed),
-            **again,  # type: ignore[arg-type]
-        )
+        trained = work / "model"
+        if not trained.exists():
+            fine_tune(
+                start,
+                lists_in(lists),
+                prepared[0],
+                prepared[1:],
+                lists / WEIGHTS,
+                trained,
+                kind=kind,
+                settings=ListTraining(feature=feature, minutes=minutes, seed=settings.seed),
+                **again,  # type: ignore[arg-type]
+            )
+        record = load_checkpoint(trained).record
+        with writing(folder):
+            trained.rename(folder)
         if not state.keep_work:
             remove_folder(work)
     return record
+
+
+def _prepare(
+    system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, work: Path
+) -> tuple[StrPath, ...]:
+    """Return the text in the system's words and its word alignment, after checking them."""
+    try:
+        prepared = text.prepare({"train": given}, work / "text")["train"]
+        links = aligned or find_alignment((text.table.parent, system.folder), prepared)
+        if links is None:
+            problem = "found no file aligned.* of the text beside the phrase table"
+            raise ArgumentError(f"--alignments is missing: {problem}")
+        check_folds(system, *prepared, links)
+    except PhrasescoreError:
+        if not (work / _JOURNAL).exists():
+            remove_folder(work)
+        raise
+    return (*prepared, links)

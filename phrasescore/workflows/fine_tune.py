@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
 from phrasescore.arguments import StrPath, check_sequences
@@ -34,7 +33,6 @@ def fine_tune(
     *,
     alignments: StrPath | None = None,
     kind: str | None = None,
-    work: StrPath | None = None,
     settings: ListTraining = ListTraining(),
     state: UnfinishedRun = UnfinishedRun(),
     compute: Compute = Compute(),
@@ -59,7 +57,6 @@ def fine_tune(
     :param alignments: word alignments between the sentences and their first references,
         ``0-0 1-2`` per line; for a joint model.
     :param kind: the expected kind of the network; None for any.
-    :param work: the folder for the state of the run; OUTPUT.work by default.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     :raises PhrasescoreError: if a folder is in the way or belongs to a different run.
     """
@@ -73,8 +70,7 @@ def fine_tune(
     named = (*paths, *texts, aligned, weights_path(weights))
     files = tuple(path for path in named if path is not None)
     check_files(files, ())
-    folder, own_work = model_folders(output)
-    run_folder = own_work if work is None else Path(work)
+    folder, work = model_folders(output)
     start = load_checkpoint(model)
     found = start.config.kind
     if kind not in (None, found):
@@ -85,7 +81,7 @@ def fine_tune(
     name = settings.feature or f"{prefix}0"
     known = old_names.weights_for([name], known, where)
     own = find_feature(known, name, where)
-    stored = RunFolder(run_folder).settings() if state.resume else None
+    stored = RunFolder(work).settings() if state.resume else None
     run = ListRun(
         start=start,
         feature=name,
@@ -103,7 +99,7 @@ def fine_tune(
             progress=progress,
         ),
         model=folder,
-        work=run_folder,
+        work=work,
         config=fine_tuning_settings(start.config, settings.changes, settings.limits(), stored),
         device=device_of_rank(compute.device),
         keep_work=state.keep_work,

@@ -8,13 +8,12 @@ text is cut into folds, and each one is translated with tables of the others.
 import logging
 import os
 import tempfile
-from collections import defaultdict
 from contextlib import ExitStack
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.building.extraction import REORDERING
+from moses_integration.alignments import parse_links
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
@@ -28,7 +27,6 @@ from phrasescore.io.folders import locked, model_folders, remove_folder
 from phrasescore.io.output import check_files, open_output, writing
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
-from phrasescore.records import PhrasePair, WeightPair
 from phrasescore.settings.building import Estimating
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.folder import INI, WEIGHTS
@@ -54,7 +52,7 @@ def lists_in(folder: Path) -> tuple[Path, ...]:
     return tuple(folder / f"lists{number}.gz" for number in range(FOLDS))
 
 
-class _Text(NamedTuple):
+class _AlignedText(NamedTuple):
     source: str
     target: str
     alignments: str
@@ -84,7 +82,7 @@ def write_fold_lists(
     :param resume: continue a run that was stopped; finished folds are kept.
     :raises PhrasescoreError: if the system cannot be built again from the text.
     """
-    text = _Text(*map(os.fspath, (source, target, alignments)))
+    text = _AlignedText(*map(os.fspath, (source, target, alignments)))
     read = read_system(system)
     check_files((*text, *read.files()), ())
     folder, work = model_folders(output)
@@ -106,19 +104,29 @@ def write_fold_lists(
         remove_folder(work)
 
 
+def check_folds(system: System, source: StrPath, target: StrPath, alignments: StrPath) -> None:
+    """Raise the errors of `write_fold_lists` in its inputs."""
+    text = _AlignedText(*map(os.fspath, (source, target, alignments)))
+    _FoldBuilder(system, text, Compute(), None)
+
+
 class _FoldBuilder:
     """Builds the system of all folds but one, and translates this one."""
 
     def __init__(
-        self, system: System, text: _Text, compute: Compute, progress: ProgressCallback | None
+        self,
+        system: System,
+        text: _AlignedText,
+        compute: Compute,
+        progress: ProgressCallback | None,
     ) -> None:
         self._system, self._text = system, text
         self._compute, self._progress = compute, progress
         ini = system.read_ini()
         read = DecoderConfiguration.read(ini.path, system.paths_from)
         self._pairs = [line.pair for line in read_parallel_text(text.source, text.target)]
-        for _ in read_together(*text):
-            pass  # an error names the line where the shorter file ends
+        for number, (source, target, links) in enumerate(read_together(*text), start=1):
+            parse_links(links, len(source.split()), len(target.split()), text.alignments, number)
         if len(self._pairs) < _FEWEST:
             problem = f"expected at least {_FEWEST:,} sentence pairs to cut into {FOLDS} folds"
             raise DataError(text.source, None, f"{problem}, found {len(self._pairs):,}")
@@ -133,10 +141,6 @@ class _FoldBuilder:
         self._own = {os.path.abspath(table.arguments["path"]): _TABLE}
         reordering = read.find("LexicalReordering")
         if reordering is not None:
-            kind = reordering.arguments.get("type", "")
-            if not kind.startswith(REORDERING):
-                problem = f"its reordering table has the type {kind}, and `build` writes"
-                raise self._problem(f"{problem} {REORDERING}")
             self._own[os.path.abspath(reordering.arguments["path"])] = REORDERING_TABLE
         words = len({word for pair in self._pairs for word in pair.target})
         self._order = 0  # of the n-gram model of the text
@@ -161,11 +165,9 @@ class _FoldBuilder:
         """
         size = sum(1 for _ in read_phrase_table(path))
         lines = islice(read_phrase_table(path), 0, None, max(1, size // _SAMPLE))
-        sample = {line.pair for line in lines}
-        starts = defaultdict[str, list[PhrasePair]](list)
-        for pair in sample:
-            starts[pair.source[0]].append(pair)
-        found = set[PhrasePair]()
+        sample = sorted({line.pair for line in lines})
+        starts = {word: list(pairs) for word, pairs in groupby(sample, lambda pair: pair.source[0])}
+        missing = set(sample)
         for sentence in self._pairs:
             source, target = (f" {' '.join(side)} " for side in sentence)
             for word in set(sentence.source):
@@ -173,9 +175,10 @@ class _FoldBuilder:
                     if f" {' '.join(pair.source)} " in source and (
                         f" {' '.join(pair.target)} " in target
                     ):
-                        found.add(pair)
-        if len(found) < _LEAST_EXPLAINED * len(sample):
-            problem = f"of {len(sample):,} pairs of {path}, only {len(found):,} are in"
+                        missing.discard(pair)
+        found = len(sample) - len(missing)
+        if found < _LEAST_EXPLAINED * len(sample):
+            problem = f"of {len(sample):,} pairs of {path}, only {found:,} are in"
             raise self._problem(f"{problem} {self._text.source} and {self._text.target}")
         return max(len(side) for pair in sample for side in pair)
 
@@ -222,12 +225,12 @@ class _FoldBuilder:
         ini.rename_files(rename)
         ini.folder = str(work)
         ini.write(str(work / INI))
-        search = self._system.weights.search
+        weights = self._system.weights
         translate(
             System(
                 str(work / INI),
                 work / INI,
-                WeightPair(search, search),
+                weights._replace(lists=weights.search),
                 limits={**self._system.limits, **_LIMITS},
                 text=self._system.text,
             ),

@@ -69,8 +69,8 @@ class Case:
 
 _SIZES = "--set model.hidden_size=32 --set model.embedding_size=24"
 _TEXT = "train.en train.fr"
-_XBLEU = (
-    "rnnsearch --objective xbleu --from rnnsearch --lists lists.gz --source dev.en "
+_BLEU = (
+    "rnnsearch --objective bleu --from rnnsearch --lists lists.gz --source dev.en "
     "--references dev.fr --weights weights --set training.validation_share=0.1 --updates 5"
 )
 _ANNOTATE = "annotate {table} --model rnn -o out/out.gz"
@@ -90,7 +90,7 @@ _TRAINED = {
     "joint": f"joint {_TEXT} --alignments train.align --set model.hidden_size=32",
     "transformer": f"transformer {_TEXT} --set model.hidden_size=32 --set model.heads=4 "
     "--set model.feed_forward_size=32 --set vocabulary.subwords=500",
-    "xbleu": _XBLEU,
+    "bleu": _BLEU,
 }
 _RESUMED = {
     "annotate": f"{_ANNOTATE} --threads 1 --engine here",

@@ -77,7 +77,7 @@ _EXPLAINED = "--workers 1 --nbest out.nbest --nbest-size 3 --explain out.json --
 _TRAIN = "--set model.hidden_size=4 --set model.embedding_size=3 --updates 1 --threads 1 -o out"
 _JOINT = "train joint source references --alignments alignments --threads 1"
 _TRAIN_LISTS = (
-    "train joint --objective xbleu --from joint --lists aligned.nbest --source source "
+    "train joint --objective bleu --from joint --lists aligned.nbest --source source "
     "--references references --alignments alignments --weights weights --updates 1 "
     "--threads 1 -o out --set training.validation_share=0.25 --feature LM0"
 )

@@ -19,14 +19,8 @@ from tests.phrasescore.workflows.experiment.experiment_folder import (
 )
 
 MOSES = "decoder = 'moses'\nmoses_bin = '.'\n"
-FINE = """
-[models.fine.{}]
-model = "{}"
-row = "{}"
-lists = ["table"]
-source = "dev.en"
-references = "dev.fr"
-"""
+BLEU = "= 2\n[models.encoder-decoder]\nobjective = 'bleu'"
+FINE = "= 2\n[models.fine]\nobjective = 'bleu'\nstart"
 OTHER_BACKOFF = "[models.other]\nkind = 'cslm'\nbackoff_lm = 'lm.arpa'"
 OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
 
@@ -73,30 +67,35 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             "[engine] decoder: expected embedded: cslm is",
         ),
         ("[data]", "[data]\nlexicon = 'no'", "/no: cannot open: No such file"),
-        ("= 2", f"= 2\n{FINE.format('xbleu', 'x', '+x')}", "[models.fine.xbleu] model: expected a"),
-        ("= 2", f"= 2\n{FINE.format('xbleu', 'joint', '+x')}", "[models.fine.xbleu] alignments: a"),
+        ("= 2", f"{BLEU}\npath = 'dev.en'", "objective: is for a encoder-decoder that is trained"),
+        ("= 2", "= 2\n[models.lstm]\nobjective = 'bleu'", "objective: is for a encoder-decoder"),
+        ("= 2", BLEU.replace("bleu", "ter"), "objective: expected one of likelihood, bleu, got"),
         (
             "= 2",
-            f"= 2\n{FINE.format('xbleu', 'lstm', '+x')}alignments = 'table'\n",
-            "alignments: are for a joint, which needs them; lstm is a lstm",
+            BLEU,
+            "[models.encoder-decoder] objective: needs [data] train and alignments, whose",
+        ),
+        ("= 2", f"{FINE} = 'x'", "[models.fine] start: expected a network that is trained on the"),
+        ("= 2", f"{FINE} = 'lstm'", "[models.fine] objective: is for a encoder-decoder that is"),
+        (
+            "= 2",
+            f"{FINE} = 'other'\n{BLEU[4:].replace('encoder-decoder', 'other')}\nkind = 'lstm'",
+            "[models.fine] start: expected a network that is trained on the table, got 'other'",
         ),
         (
             "= 2",
-            f"= 2\n{FINE.format('xbleu', 'lstm', 'x')}\nkind = 'lstm'",
-            "in [models.fine.xbleu]",
+            f"{FINE} = 'encoder-decoder'\nupdates = 3",
+            "[models.fine] updates: is that of encoder-decoder, which is trained further: remove",
         ),
         (
             "= 2",
-            f"= 2\n[models.fine]\nkind = 'lstm'\n{FINE.format('xbleu', 'lstm', 'x')}",
-            "[models.fine] kind: is copied from lstm, which is fine-tuned: remove it",
+            f"{FINE} = 'encoder-decoder'".replace("objective = 'bleu'", ""),
+            '[models.fine] start: is for objective = "bleu"',
         ),
         (
             "[data]",
-            (
-                f"systems = ['+LSTM', {{name = 'x', lists = ['fine']}}]\n"
-                f"{FINE.format('xbleu', 'lstm', '+RNN')}\n[data]"
-            ),
-            ("[models.fine.xbleu] row: expected an earlier row with lstm, got '+RNN'"),
+            f"systems = ['+RNN']\n{BLEU[4:]}\n[data]\nalignments = 'train.en'",
+            "[models.encoder-decoder] objective: needs a first row without networks and features",
         ),
         ("dev.en", "dev.de", "dev.de: cannot open: No such file"),
         ('"table"', '"tabel"', "tabel: cannot open: No such file"),

@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 
 from moses_integration.moses_ini import load_weights
+from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.workflows.experiment import process
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 from tests.plugin_site import GOOD, REPOSITORY, install
+from tests.tiny_bitext import sentence_pairs, write_bitext
 from tests.tiny_generator import TinyGenerator
 
 CONFIG = """\
@@ -110,3 +113,71 @@ def test_programs_language_models_and_features_of_other_packages_rescore_lists(
     assert [
         line.split("  ")[1].split(":")[0] for line in result.stdout.splitlines() if "to do" in line
     ]
+
+
+BLEU = """\
+systems = ["Baseline", "+RNN", { name = "+tuned", columns = ["tuned"] }]
+[data]
+moses_ini = "model/moses.ini"
+train = ["s", "t"]
+alignments = "links"
+dev = { source = "dev.s", references = "dev.t" }
+test.test = { source = "dev.s", references = "dev.t" }
+[engine]
+processes = 1
+threads = 1
+nbest_size = 10
+iterations = 2
+[tuning]
+method = "xbleu"
+[models.encoder-decoder]
+updates = 3
+set.model.hidden_size = 8
+objective = "bleu"
+[models.tuned]
+objective = "bleu"
+start = "other"
+[models.other]
+kind = "encoder-decoder"
+updates = 2
+set.model.hidden_size = 8
+"""
+
+
+@pytest.mark.slow
+def test_columns_are_trained_for_bleu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    pairs = sentence_pairs(60)
+    write_bitext(tmp_path, pairs[:50])
+    for side, name in enumerate("st"):
+        (tmp_path / f"dev.{name}").write_text("".join(f"{pair[side]}\n" for pair in pairs[50:]))
+    words = ("--alignments", "links", "--lm-order", "2", "--workers", "1")
+    succeeded(run("build", "s", "t", "-o", "model", *words))
+    (tmp_path / "x.toml").write_text(BLEU)
+    # Steps with the real functions, for a text that is too small for them.
+    (tmp_path / "step.py").write_text(
+        "import runpy\nfrom phrasescore.workflows import fold_lists\nfold_lists._FEWEST = 50\n"
+        "runpy.run_module('phrasescore.cli.step', run_name='__main__')\n"
+    )
+    monkeypatch.setattr(process, "PROGRAM", (sys.executable, "step.py"))
+    result = succeeded(run("experiment", "x.toml", "-o", "out"))
+    assert result.stderr.count(": translate folds\n") == 1
+    models = {
+        name: load_checkpoint(tmp_path / "out" / "models" / name)
+        for name in ("encoder-decoder.start", "encoder-decoder", "other", "tuned")
+    }
+    for name, start in (("encoder-decoder", "encoder-decoder.start"), ("tuned", "other")):
+        tuning = models[name].record.fine_tuning
+        assert tuning is not None
+        assert tuning.start_fingerprint == models[start].fingerprint
+        assert (tuning.lists, tuning.held_out_lists) == (45, 5)
+    weights = {
+        name: load_weights(tmp_path / "out" / name / "weights").lists
+        for name in ("Baseline", "+RNN", "+tuned")
+    }
+    assert [len(each["TranslationModel0"]) for each in weights.values()] == [4, 5, 5]
+    # The lists are made with the weights that tuning found for the first row.
+    folds = tmp_path / "out" / "tables" / "folds" / "weights"
+    assert load_weights(folds).lists == weights["Baseline"]
+    result = succeeded(run("experiment", "x.toml", "-o", "out"))
+    assert "step 1" not in result.stderr

@@ -24,11 +24,18 @@ from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.workflows.experiment.functions import FUNCTIONS, Parts, run_step, written
 from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, plan_of
 
-FILES = "lexicon = 'lex'\nlm = 'five.arpa'\nmonolingual = 'train.fr'\n[engine]\nthreads = 3\n"
+FILES = """\
+alignments = "train.en"
+lexicon = "lex"
+lm = "five.arpa"
+monolingual = "train.fr"
+[engine]
+threads = 3
+"""
 ROWS = """\
 systems = ["Baseline", "+CSLM+RNN",
   {name = "+lists", lists = ["lm", "turned", "length_ratio", "cslm"]},
-  {name = "+better", columns = ["lexicon"], lists = ["better"]}]
+  {name = "+better", columns = ["lexicon", "better"], lists = ["turned"]}]
 """
 MODELS = """
 [engine.search]
@@ -47,12 +54,9 @@ kind = "rnnsearch"
 right_to_left = true
 [models.cslm]
 unnormalized = true
-[models.better.xbleu]
-model = "turned"
-row = "+lists"
-lists = ["lists"]
-source = "train.en"
-references = "train.fr"
+[models.better]
+objective = "bleu"
+start = "encoder-decoder"
 """
 
 
@@ -60,7 +64,7 @@ references = "train.fr"
 def test_the_settings_of_a_step_reach_its_function(
     folder: Path, monkeypatch: pytest.MonkeyPatch, engine: str
 ) -> None:
-    for name in ("lists", "lex", "five.arpa", "moses"):
+    for name in ("lex", "five.arpa", "moses"):
         (folder / name).write_text("")
     (folder / "lm.arpa").write_text("\\data\\\nngram 1=1\n\n")
     called: dict[str, dict[str, Any]] = {}
@@ -89,13 +93,13 @@ def test_the_settings_of_a_step_reach_its_function(
         seen.add(step.function)
     assert seen == FUNCTIONS.keys()
     settings = called["fine_tune"]["settings"]
-    assert settings == ListTraining(feature="RightToLeftRNNsearch0")
+    assert settings == ListTraining(feature="TM0_2")
     assert called["train"]["compute"].threads == 3
     assert all(isinstance(column, Column) for column in called["annotate"]["columns"])
     parts = called["translate"]["parts"]
     assert isinstance(parts, Parts)
     assert (parts.limits, parts.lists) == (
-        {"stack": 5}, (Network(str(folder / "out" / "models" / "better")),)
+        {"stack": 5}, (Network(str(folder / "out" / "models" / "turned")),)
     )  # fmt: skip
     assert parts.moses_bin == (folder if engine else None)
 

@@ -23,7 +23,7 @@ from tests.phrasescore.workflows.experiment.experiment_folder import (
     steps_of,
 )
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
-from tests.reference_ngrams import ReferenceNgrams
+from tests.reference_ngrams import ReferenceNgrams, log10_prob
 
 TRIGRAMS = "\\data\\\nngram 1=1\nngram 2=1\nngram 3=1\n\n"  # enough to know the order
 TEXTS = "train = ['train.s', 'train.t']\nmonolingual = 'more.t'\n"
@@ -176,19 +176,6 @@ def test_a_system_of_characters_has_no_n_gram_model_of_words(folder: Path) -> No
     (folder / "moses.ini").write_text(f"# phrasescore: characters = true\n{ini}")
     write_config("'more.fr'")
     check_refusal(experiment("--dry-run"), "[data] monolingual: expected a system of words")
-
-
-def log10_prob(model: ReferenceNgrams, words: list[str]) -> float:
-    """Return log10 p(words </s> | <s>) by backing off, as ARPA files define it."""
-    total, words = 0.0, ["<s>", *words, "</s>"]
-    for at in range(1, len(words)):
-        for start in range(max(0, at - model.order + 1), at + 1):
-            gram = tuple(words[start : at + 1])
-            if gram in model.values:
-                total += model.values[gram][0]
-                break
-            total += model.values.get(gram[:-1], (0.0, 0.0))[1]
-    return total
 
 
 @pytest.mark.slow

@@ -1,6 +1,7 @@
 """The steps of an experiment: which functions, in which order, with which settings."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -132,58 +133,57 @@ def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
 
 
-def test_a_network_is_trained_on_with_the_weights_of_an_earlier_row(folder: Path) -> None:
-    (folder / "lists").write_text("")
-    before = (
-        "systems = ['Baseline', '+RNN', '+RNNsearch', {name = '+tuned', columns = ['column'], "
-        "lists = ['sentence']}]"
-    )
-    more = "[tuning]\nreplicas = 2\n"
-    for name, model, row in (
-        ("column", "encoder-decoder", "+RNN"),
-        ("sentence", "rnnsearch", "+RNNsearch"),
-    ):
-        more += (
-            f"[models.{name}]\nminutes = 3\nxbleu = {{model = '{model}', row = '{row}', "
-            "lists = ['lists'], source = 'train.en', references = 'train.fr'}\n"
-        )
-    plan = plan_of(folder, more, before)
-    late = ["train column", "train sentence", "annotate column"]
-    assert [name for name in names(plan) if name in late] == late
-    assert names(plan).index("train column") > names(plan).index("tune +RNNsearch seed 1")
-    out = folder / "out"
-    weights = out / "+RNN" / "seed1" / "weights"
-    train = steps_of(plan)["train column"]
-    assert train.settings == {
-        "kind": "encoder-decoder",
-        "model": out / "models" / "encoder-decoder",
-        "lists": (folder / "lists",),
-        "source": folder / "train.en",
-        "references": (folder / "train.fr",),
-        "alignments": None,
-        "weights": weights,
-        "settings": ListTraining(feature="TM0_2", minutes=3),
-        "output": out / "models" / "column",
-        "compute": Compute(),
+def test_a_column_is_trained_for_bleu_with_lists_of_the_first_row(folder: Path) -> None:
+    before = "systems = ['Baseline', '+RNN', {name = '+tuned', columns = ['tuned']}]"
+    more = "[models.encoder-decoder]\nobjective = 'bleu'\nminutes = 9\nseed = 3\nupdates = 5\n"
+    more += f"[models.tuned]\nobjective = 'bleu'\nstart = 'other'\nminutes = 3\n{ONE}"
+    more += "[models.other]\nkind = 'encoder-decoder'\nreverse = true\n"
+    plan = aligned_plan(folder, before, more)
+    assert names(plan)[:9] == [
+        *("tune Baseline seed 1", "translate news Baseline seed 1", "translate folds"),
+        *("train encoder-decoder.start", "train other", "train encoder-decoder", "train tuned"),
+        *("annotate encoder-decoder", "annotate tuned"),
+    ]
+    out, steps = folder / "out", steps_of(plan)
+    text = (folder / "train.en", folder / "train.fr")
+    folds, weights = out / "tables" / "folds", out / "Baseline" / "weights"
+    assert steps["translate folds"].function == "write_fold_lists"
+    assert steps["translate folds"].settings == {
+        "system": out / "Baseline",
+        "source": text[0],
+        "target": text[1],
+        "alignments": folder / "align",
+        "output": folds,
+        "compute": Compute(workers=2),
     }
-    assert {out / "models" / "encoder-decoder", folder / "lists", weights} <= set(train.inputs)
-    assert steps_of(plan)["train sentence"].settings["settings"].feature == "RNNsearch0"
-    column = Network(str(out / "models" / "column"))
-    assert steps_of(plan)["annotate column"].settings["columns"] == (column,)
-    assert list(plan.runs[3].added) == ["RNNsearch0_0", "TM0_2"]
-
-
-def test_a_joint_model_is_trained_on_with_alignments(folder: Path) -> None:
-    (folder / "lists").write_text("")
-    before = "systems = ['+joint', {name = '+tuned', search = ['fine']}]"
-    more = (
-        "[models.fine]\nxbleu = {model = 'joint', row = '+joint', lists = ['lists'], "
-        "source = 'train.en', references = 'train.fr', alignments = 'align'}\n"
-    )
-    step = steps_of(aligned_plan(folder, before, more))["train fine"]
-    assert step.settings["alignments"] == folder / "align"
-    assert step.settings["settings"].feature == "Joint0"
-    assert folder / "align" in step.inputs
+    assert {weights, folder / "lm.arpa", *text} <= set(steps["translate folds"].inputs)
+    lists = tuple(folds / f"lists{number}.gz" for number in range(4))
+    first = steps["train encoder-decoder.start"].settings
+    assert first["settings"] == NewNetwork(minutes=9, seed=3, updates=5)
+    assert first["output"] == out / "models" / "encoder-decoder.start"
+    # At most half of the minutes after a first part; all of them without it.
+    for name, start, settings in (
+        ("encoder-decoder", "encoder-decoder.start", ListTraining(minutes=4.5, seed=3)),
+        ("tuned", "other", ListTraining(minutes=3)),
+    ):
+        assert steps[f"train {name}"].settings == {
+            "kind": "encoder-decoder",
+            "model": out / "models" / start,
+            "lists": lists,
+            "source": text[0],
+            "references": (text[1],),
+            "weights": folds / "weights",
+            "settings": replace(settings, feature="TM0_2"),
+            "output": out / "models" / name,
+            "compute": Compute(),
+        }
+        assert {out / "models" / start, folds, *text} <= set(steps[f"train {name}"].inputs)
+    column = Network(str(out / "models" / "tuned"))
+    assert steps["annotate tuned"].settings["columns"] == (column,)
+    assert [step.name for step in plan.needed(["+tuned"])] == [
+        *("tune Baseline seed 1", "translate folds", "train other", "train tuned"),
+        *("annotate tuned", "tune +tuned seed 1", "translate news +tuned seed 1"),
+    ]
 
 
 def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder: Path) -> None:
