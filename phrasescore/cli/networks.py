@@ -92,8 +92,7 @@ def train(ctx: click.Context, /, **given: Any) -> None:
     learns from aligned text. Files may be gzipped, and one of them may be - for stdin.
 
     With --objective bleu, the network is trained further on n-best lists, to increase the expected
-    BLEU of reranking with the given weights. Training stops when the expected BLEU on held-out
-    lists stops increasing.
+    BLEU of reranking with the given weights.
 
     Training stops at the first limit, or when the perplexity on held-out pairs stops decreasing.
     Started by torchrun, several processes share each batch.

@@ -127,18 +127,18 @@ class TrainingConfig:
     seed: Annotated[int, Meta(ge=0, le=2**63 - 1)] = 1
 
 
-# Default settings for learning from n-best lists: a pair is a list, and a validation without a
-# better score halves the learning rate.
+# Default settings for learning from n-best lists: a pair is a list.
 FINE_TUNING = TrainingConfig(
     batch_size=16,
     loss="mean",
     optimizer="adam",
-    learning_rate=5e-4,
+    learning_rate=1e-3,
+    schedule="linear",
     epsilon=1e-8,
     validation_pairs=1000,
     validation_share=0.1,
-    validation_updates=50,
-    patience=3,
+    validation_updates=100,
+    updates=1500,
 )
 
 

@@ -1,9 +1,7 @@
 """Training for expected BLEU: the loss of an n-best list is minus its expected BLEU.
 
-The network is one feature of a
-log-linear model with fixed weights and other features, and the likelihood of some pairs is a
-regulariser. If a validation does not raise the expected BLEU of the held-out lists, the best
-weights are restored and the learning rate is halved.
+The network is one feature of a log-linear model with fixed weights and other features, and the
+likelihood of some pairs is a regulariser.
 
 Gao et al. (2014), Learning Continuous Phrase Representations for Translation Modeling, section 4;
 Auli and Gao (2014), Decoder Integration and Expected BLEU Training for Recurrent Neural Network
@@ -26,7 +24,6 @@ from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import TrainingConfig
 from phrasescore.training.draw import held_out_size
 from phrasescore.training.loop import TrainingLoop, TrainingProgress
-from phrasescore.training.optimizers import build_optimizer
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import Task, TrainingRun
 from phrasescore.training.run_folder import RunFolder
@@ -146,11 +143,6 @@ class ExpectedBleuLoop(TrainingLoop):
     def _shown(self, quality: float) -> tuple[float | None, float | None]:
         return None, 100 * quality
 
-    def _reject(self) -> None:
-        self._folder.load_best(self.state.best_update, self._network)
-        self._optimizer = build_optimizer(self._network, self._config)
-        self.state.halvings += 1
-
     def _held_out_values(self) -> Iterator[tuple[ListBatch, Tensor]]:
         for batch in self._held_out_batches(self._config.batch_size):
             yield batch, batch.values(self._network(batch.pairs))
@@ -176,9 +168,6 @@ class ExpectedBleuLoop(TrainingLoop):
         found = [(batch.scores, values) for batch, values in self._held_out_values()]
         spread = _spread(found, self.state.weight)
         return _SPREAD / spread if spread else 1.0
-
-    def _learning_rate(self) -> float:
-        return math.ldexp(super()._learning_rate(), -self.state.halvings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -165,9 +165,6 @@ class TrainingLoop:
         """Return the quality as (perplexity, expected BLEU); the measure not used is None."""
         raise NotImplementedError
 
-    def _reject(self) -> None:
-        """Handle a validation that does not improve on the best weights."""
-
     def _add_gradients(self, loss_sum: Tensor, count: int) -> Tensor:
         (loss_sum / count if self._config.loss == "mean" else loss_sum).backward()
         return loss_sum.detach()
@@ -278,7 +275,6 @@ class TrainingLoop:
             state.best_update, state.best_quality, state.stale = state.update, quality, 0
         elif quality is not None:
             state.stale += 1
-            self._reject()
 
     @contextlib.contextmanager
     def _average(self) -> Iterator[None]:

@@ -41,9 +41,9 @@ def fine_tune(
     """Fine-tune a network to increase the expected BLEU of its log-linear model.
 
     The gradient of the expected sentence BLEU on n-best lists changes only the network: its weight
-    and the other features' weights are fixed. Some lists are held out. If a validation raises their
-    expected BLEU, the network is kept; otherwise the best one is restored and the learning rate is
-    halved. Gao et al. (2014), section 4; Auli and Gao (2014), section 4.
+    and the other features' weights are fixed. Some lists are held out, and the network with which
+    they had the highest expected BLEU is kept. Gao et al. (2014), section 4; Auli and Gao (2014),
+    section 4.
 
     :param lists: n-best lists for all sentences; the lists in several files are concatenated. No
         table, language model or network should have been trained on these sentences. An

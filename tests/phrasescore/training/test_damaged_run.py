@@ -60,7 +60,6 @@ def test_numbers_of_pairs_that_cannot_be_are_an_error_before_the_training(
         ("state", {"loss_words": 10**400}),
         ("state", {"stale": -1}),
         ("state", {"scale": -1.0}),
-        ("state", {"halvings": -(1 << 60)}),
         ("state", {"curve": "x"}),
         ("state", {"curve": [[1] * 5000]}),
         ("pairs", {"pairs": -1}),
