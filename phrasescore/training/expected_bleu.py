@@ -8,7 +8,6 @@ Auli and Gao (2014), Decoder Integration and Expected BLEU Training for Recurren
 Language Models, section 4.
 """
 
-import logging
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,22 +28,15 @@ from phrasescore.training.run import Task, TrainingRun
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import KnownScores, ListBatch, ListStore
 
-_logger = logging.getLogger(__name__)
-
 # The standard deviation of scaled totals in the held-out lists at the start. (The scales in
 # tuning/expected_bleu.py go from 1 to 16.)
 _SPREAD = 2.0
-# The deviations of weight times value that are tried for a network without a weight, as shares of
-# the deviation of the other features' total.
-_SHARES = [2 ** (-place / 2) for place in range(16)]
-_CHOICE = 1e9  # a scale with which the expected gain of a list is that of its best hypothesis
 
 
 class ExpectedBleu(NamedTuple):
     """The objective of fine-tuning: the expected BLEU of n-best lists."""
 
-    # Weight of the network's feature in the log-linear model; 0 for the one that is best on the
-    # held-out lists.
+    # Weight of the network's feature in the log-linear model.
     weight: float
     # Factor of the regulariser, -log p per predicted word.
     likelihood: float
@@ -99,8 +91,6 @@ class ExpectedBleuLoop(TrainingLoop):
         super().__init__(network, store, config, folder, report, Ranks())
 
     def _begin(self) -> None:
-        # The state of a run that an older version began has no weight.
-        self.state.weight = self.state.weight or self._objective.weight or self._choose_weight()
         # All later validations are compared with the start.
         if not self.state.curve:
             self.state.scale = self._choose_scale()
@@ -131,7 +121,7 @@ class ExpectedBleuLoop(TrainingLoop):
         return self._add_gradients(loss_sum, count)
 
     def _expected(self, batch: ListBatch, values: Tensor) -> Tensor:
-        weight, scale = self.state.weight, self.state.scale
+        weight, scale = self._objective.weight, self.state.scale
         return expected_gains(batch.scores, values, weight=weight, scale=scale)
 
     def _measure(self) -> float:
@@ -147,26 +137,9 @@ class ExpectedBleuLoop(TrainingLoop):
         for batch in self._held_out_batches(self._config.batch_size):
             yield batch, batch.values(self._network(batch.pairs))
 
-    def _choose_weight(self) -> float:
-        """Return the weight with which the best hypotheses of the held-out lists gain most."""
-        found = [(batch.scores, values) for batch, values in self._held_out_values()]
-        alone = [(each._replace(model_scores=0 * values), values) for each, values in found]
-        unit = _spread(found, 0.0) / (_spread(alone, 1.0) or 1.0)
-
-        def gain(weight: float) -> float:
-            gains = (expected_gains(*each, weight=weight, scale=_CHOICE) for each in found)
-            return sum(float(each.sum()) for each in gains)
-
-        weight = max((share * unit for share in _SHARES), key=gain)
-        _logger.info(
-            "the network gets the weight %.4g: expected BLEU %.2f, %.2f without it",
-            *(weight, *(100 * gain(each) / self.num_held_out for each in (weight, 0.0))),
-        )
-        return weight
-
     def _choose_scale(self) -> float:
         found = [(batch.scores, values) for batch, values in self._held_out_values()]
-        spread = _spread(found, self.state.weight)
+        spread = _spread(found, self._objective.weight)
         return _SPREAD / spread if spread else 1.0
 
 
@@ -218,7 +191,7 @@ class ListRun(TrainingRun):
             [
                 f"{len(store):,} lists, {len(store.gains):,} hypotheses",
                 f"{num_held_out:,} lists held out",
-                f"{self.feature} with the weight {objective.weight or 'that is best on these'}",
+                f"{self.feature} with the weight {objective.weight:g}",
             ],
             lambda report: ExpectedBleuLoop(network, store, training, folder, report, objective),
         )

@@ -124,8 +124,6 @@ def train_model(
             )
         tuning = start.record.fine_tuning
         has_best = state.best_quality is not None
-        if tuning is not None:
-            tuning = replace(tuning, scale=state.scale, weight=state.weight)
         record = replace(
             start.record,
             seed=training.seed,
@@ -136,7 +134,7 @@ def train_model(
             stopped_by=stopped_by,
             device=str(run.device),
             curve=tuple(state.curve),
-            fine_tuning=tuning,
+            fine_tuning=None if tuning is None else replace(tuning, scale=state.scale),
         )
         if ranks.is_first:
             if has_best:

@@ -63,8 +63,7 @@ class RunState(msgspec.Struct, forbid_unknown_fields=True):
     best_quality: float | None = None
     # Number of validations since the best one.
     stale: Number = 0
-    # For n-best lists: the network's weight and the softmax scale that were chosen at the start.
-    weight: float = 0.0
+    # For n-best lists: the softmax scale that was chosen at the start.
     scale: Annotated[float, msgspec.Meta(ge=0.0)] = 0.0
     curve: list[CurvePoint] = msgspec.field(default_factory=list)
 

@@ -17,11 +17,10 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import find_kind
 from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
-from phrasescore.systems.folder import WEIGHTS
 from phrasescore.systems.system import System, read_system
+from phrasescore.workflows.column_training import fine_tune_column
 from phrasescore.workflows.experiment.texts import SystemText, find_alignment
-from phrasescore.workflows.fine_tune import fine_tune
-from phrasescore.workflows.fold_lists import check_folds, lists_in, write_fold_lists
+from phrasescore.workflows.fold_lists import check_folds, write_fold_lists
 from phrasescore.workflows.train import train
 
 _JOURNAL, _START_OVER = "run.json", "remove the folder to start over"
@@ -48,7 +47,7 @@ def train_for_bleu(
 ) -> TrainingRecord:
     """Train a network on a system's phrase table, and then for BLEU as a column of the table.
 
-    The lists for the second part are those of `write_fold_lists`, and `fine_tune` trains on them.
+    `write_fold_lists` makes the lists for the second part, and `fine_tune_column` trains on them.
     Everything unfinished is in the folder ``OUTPUT.work``.
 
     :param system: the system, whose weights are tuned; its own features of lists are not used.
@@ -104,12 +103,10 @@ def train_for_bleu(
         feature = f"{table.name}_{len(table.weights)}"
         trained = work / "model"
         if not trained.exists():
-            fine_tune(
+            fine_tune_column(
                 start,
-                lists_in(lists),
-                prepared[0],
-                prepared[1:],
-                lists / WEIGHTS,
+                lists,
+                *map(Path, prepared),
                 trained,
                 kind=kind,
                 settings=ListTraining(feature=feature, minutes=minutes, seed=settings.seed),

@@ -51,14 +51,14 @@ def fine_tune(
         word alignments; `translate` writes both.
     :param source: the tokenised sentences, one per line.
     :param references: their translations; ``NAME`` may stand for ``NAME0``, ``NAME1`` and so on.
-    :param weights: the weights of the log-linear model: a file or values. Without a weight, or with
-        0, the network gets the one with which the held-out lists have the highest BLEU.
+    :param weights: all weights of the log-linear model, including the network's: a file or values.
     :param output: the model folder to write.
     :param alignments: word alignments between the sentences and their first references,
         ``0-0 1-2`` per line; for a joint model.
     :param kind: the expected kind of the network; None for any.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
-    :raises PhrasescoreError: if a folder is in the way or belongs to a different run.
+    :raises PhrasescoreError: if a folder is in the way or belongs to a different run, or if the
+        network has no weight.
     """
     check_sequences(lists=lists, references=references)
     compute.check_only("device", "threads")

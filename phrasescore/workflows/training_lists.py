@@ -39,22 +39,26 @@ class NetworkFeature(NamedTuple):
 
     label: FeatureLabel
     name: str  # as in the user's command: LSTM0, or TranslationModel0_4
-    weight: float  # 0 if it has none yet
+    weight: float
 
 
 def find_feature(weights: Weights, name: str, where: str) -> NetworkFeature:
-    """Return a network's feature; ``NAME_INDEX`` selects one value, which may be a new last one."""
+    """Return a network's feature, which must have a weight; ``NAME_INDEX`` selects one value."""
     label = FeatureLabel(name, 0)
     base, _, number = name.rpartition("_")
     if name not in weights and re.fullmatch("[0-9]{1,6}", number):
         label = FeatureLabel(base, int(number))
     found = weights.get(label.name, ())
-    if label.place > len(found) or (label.name == name and len(found) > 1):
+    if label.place >= len(found) or (label.name == name and len(found) > 1):
         raise PhrasescoreError(
             f"{where}: expected one weight for {name}: name the network's feature with --feature "
-            "(TranslationModel0_4 is the fifth score of a table)"
+            "(TranslationModel0_4 is the fifth score of a table), or tune weights on lists with "
+            "this feature"
         )
-    return NetworkFeature(label, name, (*found, 0.0)[label.place])
+    if not found[label.place]:
+        problem = f"{where}: the weight of {name} is 0, so the network would not change the"
+        raise PhrasescoreError(f"{problem} ranking: tune weights on lists with this feature")
+    return NetworkFeature(label, name, found[label.place])
 
 
 def read_training_lists(

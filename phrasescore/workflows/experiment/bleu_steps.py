@@ -5,13 +5,11 @@ from typing import Any
 
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import ListTraining
-from phrasescore.systems.folder import WEIGHTS
 from phrasescore.workflows.bleu_training import BLEU_SHARE
 from phrasescore.workflows.experiment.config import Data
 from phrasescore.workflows.experiment.functions import Run
 from phrasescore.workflows.experiment.rows import ModelPlan
 from phrasescore.workflows.experiment.steps import Step
-from phrasescore.workflows.fold_lists import lists_in
 
 
 def make_lists(data: Data, run: Run, output: Path, compute: Compute) -> Step:
@@ -51,10 +49,9 @@ def fine_tuning(
         minutes *= BLEU_SHARE
     settings = {
         "model": start,
-        "lists": lists_in(lists),
+        "lists": lists,
         "source": data.train[0],
-        "references": data.train[1:],
-        "weights": lists / WEIGHTS,
+        "target": data.train[1],
         "settings": ListTraining(feature=feature, minutes=minutes, seed=model.seed),
     }
     return settings, (start, lists, *data.train)

@@ -157,13 +157,14 @@ _SIZES: dict[int, dict[str, tuple[str, ...]]] = {
 
 
 def choose_networks(
-    pairs: int, *, has_alignment: bool = True, characters: bool = False
+    pairs: int, *, has_alignment: bool = True, cross_fits: bool = True, characters: bool = False
 ) -> list[NetworkChoice]:
     """Return all networks for a number of sentence pairs, with their usual training times.
 
     Networks that the experiment does without have a ``problem``.
 
     :param has_alignment: whether there is a word alignment of the training text.
+    :param cross_fits: whether the training text can be translated for training for BLEU.
     :param characters: whether the system translates characters.
     """
     sizes = next(sizes for least, sizes in _SIZES.items() if pairs >= least)
@@ -180,6 +181,8 @@ def choose_networks(
         elif pairs < each.pairs:
             problem = f"it learns too little from {pairs:,} sentence pairs; it needs {each.pairs:,}"
         keys = (*each.keys, *sizes.get(each.kind, ()))
+        if not cross_fits:
+            keys = tuple(key for key in keys if key not in _BLEU)
         if characters:
             keys = (*keys, "set.vocabulary.subwords = 1")
         preset = Config.preset(KINDS[each.kind].default_preset).training
@@ -276,10 +279,9 @@ class Forecast:
         loading = self.loading + _LOADED * lines
         seconds = {ESTIMATING: _ESTIMATED * lines}
         for each in kept:
-            seconds[f"train {each.model}"] = 60 * each.minutes
-            if "columns" in each.place:
-                seconds[f"train {each.model}.start"] = 60 * each.minutes
-                seconds[f"train {each.model}"] *= BLEU_SHARE
+            has_parts = not set(_BLEU).isdisjoint(each.keys)
+            seconds[f"train {each.model}.start"] = 60 * each.minutes
+            seconds[f"train {each.model}"] = 60 * each.minutes * (BLEU_SHARE if has_parts else 1)
         seconds["translate folds"] = (
             FOLDS * _EXTRACTED * self.phrases + self.pairs * _FOLD_SPEED * self.sentence
         )

@@ -35,7 +35,7 @@ FUNCTIONS = {  # by the verbs with which the names of steps begin
     "build_lm": "phrasescore.workflows.building.language_model:build_lm",
     "train": "phrasescore.workflows.train:train",
     "write_fold_lists": "phrasescore.workflows.fold_lists:write_fold_lists",
-    "fine_tune": "phrasescore.workflows.fine_tune:fine_tune",
+    "fine_tune": "phrasescore.workflows.column_training:fine_tune_column",
     "annotate": "phrasescore.workflows.annotate:annotate",
     "tune": "phrasescore.workflows.experiment.functions:tune_row",
     "translate": "phrasescore.workflows.experiment.functions:translate_row",

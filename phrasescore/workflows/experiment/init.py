@@ -49,6 +49,7 @@ from phrasescore.workflows.experiment.texts import (
     find_alignment,
     write_sample,
 )
+from phrasescore.workflows.fold_lists import check_folds
 
 _logger = logging.getLogger(__name__)
 
@@ -182,7 +183,12 @@ def _write(
         jobs=jobs,
         threads=max(1, cores // jobs),
     )
-    choices = choose_networks(pairs, has_alignment=alignments is not None, characters=characters)
+    choices = choose_networks(
+        pairs,
+        has_alignment=alignments is not None,
+        cross_fits=alignments is not None and _cross_fits(moses_ini, train, alignments),
+        characters=characters,
+    )
     whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
     sentences = {
@@ -219,6 +225,16 @@ def _write(
         {step.name: time for step, time in forecast.steps(kept, plan).items()},
         seconds,
     )
+
+
+def _cross_fits(moses_ini: str, train: Text, alignments: Path) -> bool:
+    """Return whether the training text can be translated for training for BLEU; log why not."""
+    try:
+        check_folds(read_system(moses_ini), *train, alignments)
+    except PhrasescoreError as error:
+        _logger.info("no network is trained for BLEU: %s", error)
+        return False
+    return True
 
 
 def _saved(plan: TuningPlan, kept: Sequence[NetworkChoice], num_sentences: int) -> Iterator[str]:

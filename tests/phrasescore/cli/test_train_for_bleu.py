@@ -2,14 +2,18 @@
 
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from click.testing import Result
 
+import phrasescore
+from moses_integration.nbest_values import read_lists
 from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.workflows import bleu_training, fold_lists
-from phrasescore.workflows.fold_lists import lists_in
+from phrasescore.records import WeightPair
+from phrasescore.settings.training import ListTraining
+from phrasescore.workflows import bleu_training, column_training, fold_lists
 from tests.command_line import check_refusal, run, succeeded, suggested_commands
 from tests.tiny_bitext import sentence_pairs, write_bitext
 from tests.tiny_runs import KilledError
@@ -54,15 +58,47 @@ def test_a_column_is_trained_for_likelihood_and_then_on_lists_of_the_text() -> N
     assert tuning is not None
     assert (tuning.lists, tuning.held_out_lists) == (36, 4)
     assert tuning.feature == "TranslationModel0_4"
-    # The parts give the same network.
     words = ("model/phrase-table.gz", "-o", "start", *SMALL)
     succeeded(run("train", "encoder-decoder", *words))
     assert fingerprint("start") == tuning.start_fingerprint
-    lists = [word for path in lists_in(Path("new.work/lists")) for word in ("--lists", path)]
-    files = ("--source", "s", "--references", "t", "--weights", "new.work/lists/weights")
-    rest = ("--from", "start", "--feature", tuning.feature, *SMALL[2:], "-o", "again")
-    succeeded(run("train", "encoder-decoder", "--objective", "bleu", *lists, *files, *rest))
-    assert fingerprint("again") == made.fingerprint
+    assert fingerprint("start") != made.fingerprint
+
+
+def test_all_weights_are_tuned_with_the_values_of_the_network(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    succeeded(train(*TEXT, "--keep-work"))
+    seen: dict[str, Any] = {}
+
+    def tune(lists: list[Path], references: list[Path], start: Any, **_more: Any) -> Any:
+        seen.update(lists=read_lists(lists[0]), references=references[0].read_bytes(), start=start)
+        weights = {**start, "LM0": (0.7,), "Column0": (0.25,)}
+        return SimpleNamespace(weights=WeightPair(weights, weights))
+
+    monkeypatch.setattr(column_training, "tune", tune)
+    monkeypatch.setattr(column_training, "_TUNED", 3)
+    done = column_training.fine_tune_column(
+        "new.work/start", folder / "new.work/lists", folder / "s", folder / "t", "again",
+        settings=ListTraining(feature="TranslationModel0_4", updates=1),
+    )  # fmt: skip
+    assert done.fine_tuning is not None
+    assert done.fine_tuning.weight == 0.25
+    assert seen["start"]["Column0"] == (0.0,)
+    assert seen["references"] == b"".join((folder / "t").read_bytes().splitlines(keepends=True)[:3])
+    assert len(seen["lists"]) == 3
+    model = phrasescore.load_model("new.work/start")
+    for hypotheses, (source, _) in zip(seen["lists"], PAIRS, strict=False):
+        for hypothesis in hypotheses:
+            # "0=0 1-2=1": words of the source and of the hypothesis.
+            parts = [part.split("=") for part in hypothesis.extra.split("|||")[0].split()]
+            spans = [[[int(word) for word in side.split("-")] for side in part] for part in parts]
+            phrases = [
+                [" ".join(words[span[0] : span[-1] + 1]) for words, span in zip(
+                    (source.split(), hypothesis.words), pair, strict=True)]
+                for pair in spans
+            ]  # fmt: skip
+            value = sum(model.score([one], [other])[0] for one, other in phrases)
+            assert hypothesis.features["Column0"][0] == pytest.approx(value, abs=1e-4)
 
 
 def test_a_stopped_run_goes_on_with_the_same_settings(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,10 +109,10 @@ def test_a_stopped_run_goes_on_with_the_same_settings(monkeypatch: pytest.Monkey
     def stop(*_given: Any, **_more: Any) -> None:
         raise KilledError
 
-    for name in ("write_fold_lists", "fine_tune"):
+    for name in ("write_fold_lists", "fine_tune_column"):
         with monkeypatch.context() as patched:
             patched.setattr(bleu_training, name, stop)
-            resume = ("--resume",) if name == "fine_tune" else ()
+            resume = ("--resume",) if name == "fine_tune_column" else ()
             with pytest.raises(KilledError):
                 train(*TEXT, *resume)
     assert not Path("new").exists()

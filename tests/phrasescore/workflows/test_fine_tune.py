@@ -1,7 +1,6 @@
 """Promises of phrasescore.workflows.fine_tune: what the lists say, and what is learned of them."""
 
 import math
-import re
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
@@ -28,7 +27,7 @@ from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import ListBatch
 from phrasescore.workflows import train as module
 from phrasescore.workflows.training_lists import find_feature, read_training_lists
-from tests.tiny_lists import DECODER, FEATURES, WEIGHTS, ListTask
+from tests.tiny_lists import FEATURES, WEIGHTS, ListTask
 from tests.tiny_runs import KilledError
 from tuning.metrics import Bleu, sentence_bleu
 
@@ -178,7 +177,7 @@ def test_the_gradient_is_that_of_finite_differences(
     network = checkpoint.model.double()
     assert isinstance(network, PairNetwork)
     loop = make_loop(task, checkpoint, kind, network.requires_grad_(), likelihood)
-    loop.state.scale, loop.state.weight = 1.5, 1.0
+    loop.state.scale = 1.5
     batch = loop._store.batch(np.arange(5))
     assert isinstance(batch, ListBatch)
 
@@ -230,13 +229,10 @@ def killing(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
     return choose
 
 
-@pytest.mark.parametrize("has_weight", [True, False])
 def test_a_killed_run_goes_on_to_the_same_weights(
-    tmp_path: Path, kill_at: Callable[[int], None], has_weight: bool
+    tmp_path: Path, kill_at: Callable[[int], None]
 ) -> None:
     task = ListTask(tmp_path, "lstm", sentences=20)
-    if not has_weight:
-        task.write_weights({name: WEIGHTS[name] for name in DECODER})
     settings = [*SMALL, "training.checkpoint_updates=3"]
     whole = fine_tune(task, "lstm", "whole", changes=settings)
     for update in (1, 8, 16):
@@ -244,11 +240,6 @@ def test_a_killed_run_goes_on_to_the_same_weights(
         with pytest.raises(KilledError):
             fine_tune(task, "lstm", "killed", changes=settings, resume=True)
         assert not (tmp_path / "killed").exists()
-        if has_weight:  # older versions did not write it
-            journal = tmp_path / "killed.work" / "run.json"
-            text, times = re.subn(r'"weight": ?1.0,', "", journal.read_text())
-            journal.write_text(text)
-            assert times == 1
     kill_at(0)
     resumed = fine_tune(task, "lstm", "killed", changes=settings, resume=True)
     files = [tmp_path / name / "model.safetensors" for name in ("whole", "killed")]
@@ -259,11 +250,6 @@ def test_a_killed_run_goes_on_to_the_same_weights(
     ]
     assert curves[0] == curves[1]
     assert not (tmp_path / "killed.work").exists()
-    tunings = [done.fine_tuning for done in (whole, resumed)]
-    assert tunings[0] == tunings[1]
-    assert tunings[0] is not None
-    assert (tunings[0].weight == 1.0) == has_weight
-    assert tunings[0].weight > 0
 
 
 def test_a_run_is_resumed_with_its_lists_alone(

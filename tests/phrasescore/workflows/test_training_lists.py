@@ -101,23 +101,17 @@ def test_a_feature_is_a_name_or_one_of_several_values() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "label"),
-    [
-        ("LM0", FeatureLabel("LM0", 0)),  # with the weight 0
-        ("EncoderDecoder0", FeatureLabel("EncoderDecoder0", 0)),
-        ("TM0_2", FeatureLabel("TM0", 2)),  # the first value behind those that have weights
-    ],
+    "name", ["EncoderDecoder0", "TM0", "TM0_2", "TM0_x", "_", "LM0_1", "TM0_" + "1" * 5000]
 )
-def test_a_network_may_have_no_weight_yet(name: str, label: FeatureLabel) -> None:
-    found = find_feature({"LM0": (0.0,), "TM0": (1.0, 2.0)}, name, "W")
-    assert (found.label, found.weight) == (label, 0.0)
-
-
-@pytest.mark.parametrize("name", ["TM0", "TM0_3", "LM0_2", "EncoderDecoder0_1"])
-def test_a_feature_that_cannot_be_the_network_is_refused(name: str) -> None:
+def test_a_network_without_one_weight_is_refused(name: str) -> None:
     problem = f"W: expected one weight for {name}: name the network's feature with --feature"
     with pytest.raises(PhrasescoreError, match=problem):
         find_feature(WEIGHTS, name, "W")
+
+
+def test_a_network_with_the_weight_0_is_refused() -> None:
+    with pytest.raises(PhrasescoreError, match="W: the weight of LM0 is 0"):
+        find_feature({"LM0": (0.0,)}, "LM0", "W")
 
 
 def test_features_without_weights_are_named(

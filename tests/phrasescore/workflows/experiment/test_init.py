@@ -5,6 +5,7 @@ import shutil
 import time
 import tomllib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,10 +23,12 @@ from phrasescore.workflows.experiment.choice import (
     TuningPlan,
     choose_networks,
     divide_time,
+    rows_of,
     total_seconds,
 )
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.plan import build_plan
+from phrasescore.workflows.experiment.rows import STANDARD, Row
 from phrasescore.workflows.experiment.steps import Step
 from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
@@ -276,14 +279,45 @@ def test_a_system_is_a_folder() -> None:
 def test_all_that_is_switched_off_can_be_switched_on(folder: Path) -> None:
     succeeded(init())
     text = (folder / "new.toml").read_text()
-    switched = re.sub(r"^( *)# (?=\{|\"|\[models|set\.|(kind|minutes|epochs|right_to_left|"
-                      r"seed|unnormalized) = )", r"\1", text, flags=re.MULTILINE)  # fmt: skip
+    switched = re.sub(r"^# (?=\[models|set\.|(kind|minutes|epochs|right_to_left|"
+                      r"seed|unnormalized) = )", "", text, flags=re.MULTILINE)  # fmt: skip
     (folder / "all.toml").write_text(switched)
     wanted = read_experiment("all.toml")
-    names = ["+joint", "+CSLM", "+RNNsearch", "+RNN", "+RNNsearch both ways"]
-    assert [row.name for row in wanted.systems][:6] == ["Baseline", *names]
     assert {"joint", "cslm", "rnnsearch", "encoder-decoder", "backward"} == set(wanted.models)
     build_plan(wanted, folder / "out")
+
+
+def test_there_is_a_row_for_each_place_and_one_with_all_networks() -> None:
+    for chosen, shown in (
+        ("", []),
+        ("rnnsearch", ["+RNNsearch"]),
+        ("rnnsearch backward", ["+RNNsearch both ways"]),
+        ("cslm rnnsearch", ["+CSLM", "+RNNsearch", "+CSLM+RNNsearch"]),
+        (
+            "joint rnnsearch encoder-decoder backward",
+            ["+joint", "+RNN", "+RNNsearch both ways", "+joint+RNN+RNNsearch both ways"],
+        ),
+    ):
+        choices = [each for each in choose_networks(29_000) if each.model in chosen.split()]
+        first, *rows = rows_of(choices, TuningPlan(3, 5))
+        assert first == Row("Baseline")
+        assert [row.name for row in rows] == shown
+        for row in rows:
+            assert (row.iterations == 5) == bool(row.search)
+            assert row.models <= set(chosen.split())
+            if row.name in STANDARD:
+                assert replace(row, iterations=None) == STANDARD[row.name]
+        assert not rows or rows[-1].models == set(chosen.split())
+
+
+def test_a_table_that_cannot_be_built_again_has_a_network_that_is_not_trained_for_bleu() -> None:
+    for cross_fits in (True, False):
+        (column,) = (
+            each
+            for each in choose_networks(29_000, cross_fits=cross_fits)
+            if each.model == "encoder-decoder"
+        )
+        assert ('objective = "bleu"' in column.keys) == cross_fits
 
 
 def test_a_name_stands_for_numbered_references(folder: Path) -> None:
