@@ -44,17 +44,21 @@ SourceWindow = tuple[int, list[Source]]  # the number of the first source, and t
 class Generated(NamedTuple):
     """A target that networks generated."""
 
-    words: tuple[str, ...]  # an unknown word is ``<unk>``, unless replaced by a source word
+    words: tuple[str, ...]  # an unknown word is ``<unk>``
     # Natural logarithm, summed over the words and the end symbol, if any; not divided by length.
     log_prob: float
     finished: bool = True  # whether the end symbol came within the maximum length
-    unknown_words: int = 0  # number of predicted ``<unk>``
     num_pieces: int | None = None  # of the predicted words; None if each word is one piece
 
     @property
     def length(self) -> int:
         """The number of predicted words, or pieces of words, before the end."""
         return len(self.words) if self.num_pieces is None else self.num_pieces
+
+    @property
+    def unknown_words(self) -> int:
+        """The number of ``<unk>``."""
+        return self.words.count("<unk>")
 
     def __str__(self) -> str:
         """Return the words with blanks between them."""
@@ -90,11 +94,6 @@ class Generator:
         # Compile the kernels now, before several threads do so at once.
         with torch.inference_mode():
             list(self.walk([("a",)]).log_distributions())
-
-    @property
-    def can_align(self) -> bool:
-        """Whether one of the networks aligns whole target words with source words."""
-        return any(network.can_align for network in self._networks)
 
     @property
     def has_unknown(self) -> bool:
@@ -147,9 +146,6 @@ class _MemberNetwork:
                 *self.decoder.output, self.products, checkpoint.folder
             )
         self._source_vocabulary = checkpoint.source_vocabulary
-        self.can_align = hasattr(self.decoder, "attention") and not (
-            checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords
-        )
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
         return RaggedArray.from_rows([self._source_vocabulary.ids(words) for words in sources])
@@ -170,8 +166,6 @@ class SearchWalk:
         self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
-        self._roots = np.arange(len(sources))
-        self._lengths = np.fromiter(map(len, sources), np.int64, len(sources))
 
     def _split(self, steps: Iterator[tuple[Any, Tensor]]) -> tuple[list[Any], list[Tensor]]:
         states, rows = zip(*steps, strict=True)
@@ -226,23 +220,6 @@ class SearchWalk:
             for network, state in zip(self._networks, self._states, strict=True)
         )
         self.num_nodes = len(parents)
-        self._roots = roots
-
-    def attended(self) -> Ids:
-        """Return the index of the source word to which each node's next word attends most.
-
-        The weights from all aligning networks are added. Without source words, the index is 0.
-        """
-        weights: Tensor | None = None
-        for network, state in zip(self._networks, self._states, strict=True):
-            if network.can_align:
-                of_network = network.decoder.attention(state)  # type: ignore[attr-defined]
-                weights = of_network if weights is None else weights + of_network
-        assert weights is not None
-        # The position after a source's words is for its </s>.
-        behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
-        places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
-        return places
 
 
 # Work on an engine

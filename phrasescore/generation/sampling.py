@@ -179,8 +179,7 @@ class _Sampler:
 
     def _generated(self, text: list[int], log_prob: float, finished: bool) -> Generated:
         words, is_usual = self._generator.in_order([self._generator.words[word] for word in text])
-        unknown = text.count(Vocabulary.UNKNOWN)
-        return Generated(words, log_prob, finished and is_usual, unknown, len(text))
+        return Generated(words, log_prob, finished and is_usual, len(text))
 
 
 class CountedSample(NamedTuple):

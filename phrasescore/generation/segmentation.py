@@ -21,7 +21,6 @@ from phrasescore.errors import DataError
 from phrasescore.generation.generator import Generated
 from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.records import HypothesisList, each_words
-from phrasescore.vocabulary import Vocabulary
 
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
@@ -32,7 +31,6 @@ KEPT_SPANS = 100_000
 
 SEED = 1  # of the random controls
 
-_UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
 
 # Returns one or more candidate translations of each span, most probable first.
 Translate = Callable[[Sequence[Words]], Sequence[Sequence[Generated]]]
@@ -281,7 +279,7 @@ class Segmenter:
         work.segments += len(segments)
         work.words += num_words
         work.squares += sum((segment.end - segment.start) ** 2 for segment in segments)
-        work.unknown_words += sum(segment.target.count(_UNKNOWN) for segment in segments)
+        work.unknown_words += sum(segment.target.count("<unk>") for segment in segments)
         work.unfinished += sum(not segment.finished for segment in segments)
 
 

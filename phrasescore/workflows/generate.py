@@ -37,8 +37,7 @@ class GenerateSummary:
     lines: int = 0
     words: int = 0
     unknown_words: int = 0  # number of words of the text that are unknown to at least one network
-    # Number of ``<unk>`` in the translations, including those replaced by source words.
-    predicted_unknown_words: int = 0
+    predicted_unknown_words: int = 0  # number of ``<unk>`` in the translations
     unfinished: int = 0  # translations truncated, or samples omitted, because they did not end
 
 
@@ -97,7 +96,7 @@ def generate(
     found = text.counted(beam_work(generator, searching).targets(text.sources(), compute))
     _write_translations(found, source, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
-    return text.finish(unfinished=end, copied=settings.copy_unknown)
+    return text.finish(unfinished=end)
 
 
 def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSettings:
@@ -111,13 +110,12 @@ def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSetti
         normalize=settings.normalize,
         unknown=settings.unknown,
         max_length=settings.max_length,
-        copy_unknown=settings.copy_unknown,
     )
 
 
 def _check_exclusive(settings: Generating, lists: str | None) -> None:
     """Reject settings that cannot be combined, such as samples with n-best lists."""
-    others = {"normalize", "copy_unknown", "beam"}
+    others = {"normalize", "beam"}
     problem = "has no effect with --sample"
     if settings.sample is None:
         others, problem = {"seed"}, "has an effect only with --sample"
@@ -126,8 +124,6 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
     for setting in settings.changed():
         if setting.name in others:
             raise ArgumentError(f"{setting.flag}: {problem}")
-    if settings.copy_unknown and not settings.unknown:
-        raise ArgumentError("--copy-unknown has no effect with --no-unknown")
 
 
 def load_generator(
@@ -187,7 +183,7 @@ class _CountedText:
             self._counts.unfinished += unfinished
             self._lines_unfinished.append(self._counts.lines)
 
-    def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
+    def finish(self, *, unfinished: str) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations."""
         done = self._counts
         if self._too_long:
@@ -203,9 +199,7 @@ class _CountedText:
             count = f"{done.unfinished:,} {unfinished}"
             _logger.warning(f"{count} (--max-length), in lines {lines}{more}")
         if done.predicted_unknown_words:
-            level = logging.INFO if copied else logging.WARNING
-            written = "replaced by source words" if copied else "written as such"
-            _logger.log(level, f"{done.predicted_unknown_words:,} <unk> predicted, {written}")
+            _logger.warning(f"{done.predicted_unknown_words:,} <unk> predicted, written as such")
         _logger.info(
             f"{done.unknown_words:,} of {done.words:,} source words, in {done.lines:,} lines, are "
             "unknown to a network"
@@ -263,7 +257,7 @@ def _write_samples(
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Reject a word, copied from a source line, that would end a field."""
+    """Reject a word that would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)
