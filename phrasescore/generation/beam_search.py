@@ -125,7 +125,7 @@ class _SentenceBeam:
         self._levels: list[_BeamLevel] = []
 
     def run(self) -> list[list[Generated]]:
-        walk = self._generator.walk(self._sources)
+        walk = self._generator.walk(self._sources, unknown=self._settings.unknown)
         roots = np.arange(len(self._sources))
         log_probs = np.zeros(len(roots))
         depth = 0
@@ -151,12 +151,8 @@ class _SentenceBeam:
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
         """Return the best extensions of each hypothesis, up to the width of its beam."""
-        best = []
-        for _, distributions in walk.log_distributions():
-            if not (self._settings.unknown and self._generator.has_unknown):
-                distributions[:, Vocabulary.UNKNOWN] = -np.inf
-            best.append(best_words(distributions, self._settings.width))
-        words = np.concatenate(best)
+        width = self._settings.width
+        words = np.concatenate([best_words(part, width) for _, part in walk.log_distributions()])
         nodes, ranks = np.nonzero(words >= 0)
         chosen = words[nodes, ranks]
         totals = log_probs[nodes] + walk.log_probs(nodes, chosen)

@@ -31,6 +31,7 @@ from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
+from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -83,8 +84,6 @@ class Generator:
         check_kinds(checkpoints)
         self.device = device
         self.precision = Precision(precision, device)
-        # Whether sources are on Moses' target side.
-        self.reverse = checkpoints[0].reverse
         # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_MemberNetwork(model, device, self.precision) for model in checkpoints]
@@ -93,12 +92,7 @@ class Generator:
         self.words = [vocabulary.word(number) for number in range(len(vocabulary))]
         # Compile the kernels now, before several threads do so at once.
         with torch.inference_mode():
-            list(self.walk([("a",)]).log_distributions())
-
-    @property
-    def has_unknown(self) -> bool:
-        """Whether a target may contain ``<unk>``; in training, subwords have none."""
-        return not self._vocabulary.is_subwords
+            list(self.walk([("a",)], unknown=True).log_distributions())
 
     def lengths(self, sources: Sequence[Source]) -> Ids:
         """Return the number of words, or pieces, in each source for the first network."""
@@ -113,9 +107,13 @@ class Generator:
         target = self._vocabulary.join(pieces)
         return target, list(chain.from_iterable(self._vocabulary.split(target))) == list(pieces)
 
-    def walk(self, sources: Sequence[Source]) -> "SearchWalk":
-        """Return a walk that starts with empty targets; call it in torch's inference mode."""
-        return SearchWalk(self, self._networks, sources)
+    def walk(self, sources: Sequence[Source], *, unknown: bool) -> "SearchWalk":
+        """Return a walk that starts with empty targets; call it in torch's inference mode.
+
+        :param unknown: whether a target may contain ``<unk>``; in training, subwords have none.
+        """
+        unknown = unknown and not self._vocabulary.is_subwords
+        return SearchWalk(self, self._networks, sources, unknown=unknown)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
@@ -159,9 +157,14 @@ class SearchWalk:
     """The prefixes in a level; exhaust :meth:`log_distributions` before :meth:`log_probs`."""
 
     def __init__(
-        self, generator: Generator, networks: Sequence[_MemberNetwork], sources: Sequence[Source]
+        self,
+        generator: Generator,
+        networks: Sequence[_MemberNetwork],
+        sources: Sequence[Source],
+        *,
+        unknown: bool,
     ) -> None:
-        self._networks = networks
+        self._networks, self._unknown = networks, unknown
         self._num_words, self._device = len(generator.words), generator.device
         self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
@@ -186,7 +189,10 @@ class SearchWalk:
                 )
                 normalizers.append(part)
                 found.append(log_probs)
-            yield start, found[0] if len(found) == 1 else self._mean(found)
+            mean = found[0] if len(found) == 1 else self._mean(found)
+            if not self._unknown:
+                mean[:, Vocabulary.UNKNOWN] = -torch.inf
+            yield start, mean
         self._normalizers = [torch.cat(normalizers) for normalizers in parts]
 
     def _mean(self, found: list[Tensor]) -> Tensor:

@@ -207,19 +207,18 @@ class Segmenter:
     def _plan(self, number: int, words: Words) -> "_Planned":
         length, longest = len(words), self.max_segment
         if self.cut is not None:
-            return _Planned(words, True, _bounds(self.cut(number, length)))
+            return _Planned(words, _bounds(self.cut(number, length)))
         spans = [
             (start, end)
             for start in range(length)
             for end in range(start + 1, min(start + longest, length) + 1)
         ]
-        return _Planned(words, False, spans)
+        return _Planned(words, spans)
 
     def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
         translations = self._translated(block)
-        for planned in block:
-            words, is_cut, spans = planned
-            if not is_cut:
+        for words, spans in block:
+            if self.cut is None:
                 confidences = np.full((len(words), self.max_segment), -math.inf)
                 for start, end in spans:
                     confidences[start, end - start - 1] = translations[words[start:end]].confidence
@@ -285,8 +284,7 @@ class Segmenter:
 
 class _Planned(NamedTuple):
     words: Words
-    is_cut: bool  # whether the spans are the final segments; otherwise the confidences decide
-    spans: list[tuple[int, int]]  # the bounds of the spans to translate
+    spans: list[tuple[int, int]]  # the bounds of the spans to translate; the segments of a `cut`
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:

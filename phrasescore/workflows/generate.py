@@ -15,7 +15,7 @@ from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, GeneratorLoader, Source, check_kinds
-from phrasescore.generation.sampling import SampleSettings, count_samples, samples
+from phrasescore.generation.sampling import SampleSettings, count_samples, sample_work
 from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -73,7 +73,13 @@ def generate(
     # Reject an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
-    generator, checkpoints = load_generator(models, compute)
+    device = local_device(compute)
+    checkpoints = [load_checkpoint(path) for path in models]
+    check_kinds(checkpoints)
+    first = checkpoints[0]
+    if first.reverse:
+        _logger.info("trained with --reverse: reads the target side, and writes the source side")
+    generator = GeneratorLoader(tuple(checkpoints), device, compute.precision)
     text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
     if settings.sample is not None:
         drawing = SampleSettings(
@@ -83,18 +89,17 @@ def generate(
             unknown=settings.unknown,
         )
         sources, ahead = tee(text.sources())
-        drawn = samples(generator, ahead, drawing, compute)
+        drawn = sample_work(generator, drawing).targets(ahead, compute)
         _write_samples(zip(sources, drawn, strict=True), text, output, progress)
         return text.finish(unfinished="samples did not end and are omitted")
-    first = checkpoints[0]
     prefix = ENSEMBLE_NAME
     if len(checkpoints) == 1:
         prefix = network_name(
             first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
         )
     names = [f"{prefix}0", f"{prefix}0{NORMALIZED}"] if settings.normalize else [f"{prefix}0"]
-    found = text.counted(beam_work(generator, searching).targets(text.sources(), compute))
-    _write_translations(found, source, output, lists, names, progress)
+    found = beam_work(generator, searching).targets(text.sources(), compute)
+    _write_translations(found, text, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
     return text.finish(unfinished=end)
 
@@ -126,18 +131,6 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
             raise ArgumentError(f"{setting.flag}: {problem}")
 
 
-def load_generator(
-    models: Sequence[str], compute: Compute
-) -> tuple[GeneratorLoader, list[Checkpoint]]:
-    """Return the loader of a generator for an engine's workers, and the models it uses."""
-    device = local_device(compute)
-    checkpoints = [load_checkpoint(path) for path in models]
-    check_kinds(checkpoints)
-    if checkpoints[0].reverse:
-        _logger.info("trained with --reverse: reads the target side, and writes the source side")
-    return GeneratorLoader(tuple(checkpoints), device, compute.precision), checkpoints
-
-
 class _CountedText:
     """Reads the lines of a text, and counts the words read and written by the models."""
 
@@ -167,12 +160,6 @@ class _CountedText:
             self._too_long += length > self._longest_trained
             yield source
         check.warn()
-
-    def counted(self, found: Iterable[list[Generated]]) -> Iterator[list[Generated]]:
-        """Yield the translations of each line, and count the best one as written."""
-        for targets in found:
-            self.count_written(targets[:1])
-            yield targets
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
         """Count the targets written for the next line, and its omitted samples."""
@@ -209,7 +196,7 @@ class _CountedText:
 
 def _write_translations(
     found: Iterable[Sequence[Generated]],
-    source: str,
+    text: _CountedText,
     output: str,
     lists: str | None,
     names: Sequence[str],
@@ -219,12 +206,13 @@ def _write_translations(
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
         for number, targets in enumerate(found):
+            text.count_written(targets[:1])
             best.write(f"{' '.join(targets[0].words)}\n".encode())
             if nbest is not None:
                 for target in targets:
-                    _check_fields(target.words, source, number + 1)
+                    _check_fields(target.words, text.path, number + 1)
                     values = [target.log_prob, target.log_prob / (target.length + 1)]
                     features = [(name, [value]) for name, value in zip(names, values, strict=False)]
                     total = values[len(names) - 1]
