@@ -274,12 +274,6 @@ def test_segments_are_those_of_the_cpu(folder: Path) -> None:
     assert cuda.read_bytes() == cpu.read_bytes()
 
 
-def test_unknown_words_are_copied_as_on_the_cpu(folder: Path) -> None:
-    options = ("--copy-unknown", "--beam=2", "--max-length=6")
-    cpu, cuda = on_both(folder, "generate", folder / "rnnsearch", folder / "few.en", *options)
-    assert cuda.read_bytes() == cpu.read_bytes()
-
-
 @pytest.mark.parametrize(("kind", "name"), [("cslm", "CSLM0"), ("joint", "Joint0")])
 def test_a_search_asks_a_network_there(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, name: str

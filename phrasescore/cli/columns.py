@@ -53,9 +53,9 @@ def _param(name: str) -> str:
     return f"{name}_columns"
 
 
-_OF_TEXT = [name for name in COLUMN_KINDS if name != "scores"]
 of_tables = kinds([name for name, kind in COLUMN_KINDS.items() if kind.of_phrases])
-of_text = kinds(_OF_TEXT)
+of_lists = kinds([name for name in COLUMN_KINDS if name != "scores"])
+of_text = kinds(["model", "ctranslate2", "command", "feature", "lm"])
 
 
 class OrderedColumns(options.Verb):

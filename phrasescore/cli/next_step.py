@@ -19,8 +19,8 @@ Given = dict[str, Any]  # a verb's parameters, and facts about its run
 Step = tuple[str, Sequence[str]]  # the purpose of the next step, and its commands
 
 _WRITTEN = (
-    *("output", "target_output", "moses_ini_out", "report", "translations"),
-    *("segments", "explain", "plot", "nbest_file"),
+    *("output", "target_output", "moses_ini_out", "report"),
+    *("segments", "explain", "nbest_file"),
 )
 _DEV = "--source DEV_SOURCE --references DEV_REFERENCES"
 # sacrebleu's tokenizers for target languages whose marks or words 13a does not separate.

@@ -6,7 +6,7 @@ import re
 import sys
 import textwrap
 from collections.abc import Callable, Collection, Sequence
-from typing import Any, Literal, TypeVar, get_args
+from typing import Any, Literal, get_args
 
 import click
 from click.core import ParameterSource
@@ -31,13 +31,11 @@ Subject = Literal[
     "Tuning",
     "Rounds of a system",
     "Search",
-    "Cube pruning",
     "Networks and features",
     "Samples",
     "Content of the page",
     "Output",
     "Server",
-    "CTranslate2",
     "Devices and speed",
     "Long runs",
     "Messages and help",
@@ -49,7 +47,6 @@ Decorator = Callable[[Any], Any]  # a decorator for a command's function
 # A file or folder name that the shell can complete; the library checks whether it exists.
 FILE_NAME = click.Path(readable=False)
 
-_Kind = TypeVar("_Kind", bound=Settings)
 ALL_OPTIONS = "phrasescore.all_options"  # in a context's meta: the help shows all options
 _LONGEST = 60  # characters of all choices of an option, which stand in one line of the help
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
@@ -244,11 +241,6 @@ def of(
     )
 
 
-def take(kind: type[_Kind], given: dict[str, Any]) -> _Kind:
-    """Remove the parameters that belong to a settings class, and return its instance."""
-    return kind(**{name: given.pop(name) for name in names_of(kind) & given.keys()})
-
-
 def only(given: dict[str, Any], names: Collection[str]) -> dict[str, Any]:
     """Return the parameters with these names, those that a mode of a command has."""
     return {name: value for name, value in given.items() if name in names}
@@ -294,23 +286,18 @@ def _type_of(setting: Setting) -> Any:
     return ranged(min=least, max=setting.le, min_open=setting.gt is not None)
 
 
-def given_flags(ctx: click.Context) -> dict[str, str]:
-    """Return the flags (or metavars) of the parameters that were given, by parameter name."""
-    return {
-        param.name or "": next(
-            (name for name in param.opts if name.startswith("--")),
+def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
+    """Reject parameters on the command line that have no effect; ``reason`` ends the message."""
+    others = [
+        next(
+            (flag for flag in param.opts if flag.startswith("--")),
             (param.metavar or "").strip("[]."),
         )
         for param in ctx.command.params
-        if param.name in ctx.params
+        if param.name in ctx.params.keys() - allowed
         and ctx.get_parameter_source(param.name) != ParameterSource.DEFAULT
         and ctx.params[param.name] != ()
-    }
-
-
-def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:
-    """Reject parameters on the command line that have no effect; ``reason`` ends the message."""
-    others = [shown for name, shown in given_flags(ctx).items() if name not in allowed]
+    ]
     if others:
         raise click.UsageError(f"{', '.join(others)} {reason}")
 

@@ -59,7 +59,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
-@columns.of_text
+@columns.of_lists
 @columns.named_scores
 @options.of(Rescoring)
 @options.output

@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from phrasescore.cli import next_step, options
-from phrasescore.cli.options import heading, take
+from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute, Serving
@@ -85,12 +85,12 @@ def translate(**given: Any) -> None:
     from moses_integration.decoder.moses import ListRequest
     from phrasescore.workflows.translate import translate as run
 
-    compute, nbest = take(Compute, given), _take_nbest(given)
+    nbest = _take_nbest(given)
     how = [given.pop(name) for name in ("distinct", "alignment", "segmentation")]
     if nbest is None and any(how):
         raise ArgumentError("--distinct, --alignment and --segmentation require --nbest")
     lists = None if nbest is None else (nbest[0], ListRequest(nbest[1], *how))
-    run(**given, nbest=lists, compute=compute, progress=show_progress)
+    run(**grouped(run, given), nbest=lists, progress=show_progress)
     next_step.suggest()
 
 

@@ -15,7 +15,6 @@ from typing import NamedTuple
 import numpy as np
 import torch
 
-from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
     Generated,
     Generator,
@@ -41,7 +40,6 @@ class BeamSettings:
     normalize: bool = False  # sort complete targets by log p / (words + 1), not by log p
     unknown: bool = True  # whether a target may contain <unk>
     max_length: int | None = None  # in words; None for twice the source's length plus 10
-    copy_unknown: bool = False  # replace <unk> by the source word that is attended to most
 
 
 class Candidates(NamedTuple):
@@ -83,10 +81,6 @@ def beam_search(
     pieces are omitted, unless there are no others. If no target ends within the maximum length, the
     best prefix of that length is returned, with ``finished`` False.
     """
-    if settings.copy_unknown and not generator.can_align:
-        raise PhrasescoreError(
-            "replacing <unk> by the aligned source word needs an rnnsearch model of whole words"
-        )
     size = _batch_size(generator, settings)
     texts = list(each_words("sources", sources))
     # Sources of similar lengths end at about the same step, so few steps have few rows.
@@ -113,7 +107,6 @@ class _Complete(NamedTuple):
 class _BeamLevel(NamedTuple):
     parents: Ids
     words: Ids
-    attended: Ids  # index of each word's aligned source word; empty if no words are copied
 
 
 class _SentenceBeam:
@@ -132,7 +125,7 @@ class _SentenceBeam:
         self._levels: list[_BeamLevel] = []
 
     def run(self) -> list[list[Generated]]:
-        walk = self._generator.walk(self._sources)
+        walk = self._generator.walk(self._sources, unknown=self._settings.unknown)
         roots = np.arange(len(self._sources))
         log_probs = np.zeros(len(roots))
         depth = 0
@@ -144,30 +137,22 @@ class _SentenceBeam:
             if not len(open_candidates.words):
                 break
             nodes, words = open_candidates.nodes, open_candidates.words
-            attended = walk.attended() if self._settings.copy_unknown else np.zeros(0, np.int64)
-            if len(attended):
-                attended = attended[nodes]
-            self._levels.append(_BeamLevel(nodes, words, attended))
+            self._levels.append(_BeamLevel(nodes, words))
             roots, log_probs = open_candidates.roots, open_candidates.log_probs
             walk.advance(nodes, words, roots)
             depth += 1
         results = []
-        for complete, source in zip(self._complete, self._sources, strict=True):
+        for complete in self._complete:
             best = sorted(complete, key=self._score, reverse=True)
-            traced = (self._trace(end, source) for end in best)
-            usual = (target for target, is_usual in traced if is_usual)
+            usual = (target for target, is_usual in map(self._trace, best) if is_usual)
             targets = list(islice(usual, self._settings.num_best))
-            results.append(targets or [self._trace(best[0], source)[0]])
+            results.append(targets or [self._trace(best[0])[0]])
         return results
 
     def _extend(self, walk: SearchWalk, log_probs: Floats, roots: Ids) -> Candidates:
         """Return the best extensions of each hypothesis, up to the width of its beam."""
-        best = []
-        for _, distributions in walk.log_distributions():
-            if not (self._settings.unknown and self._generator.has_unknown):
-                distributions[:, Vocabulary.UNKNOWN] = -np.inf
-            best.append(best_words(distributions, self._settings.width))
-        words = np.concatenate(best)
+        width = self._settings.width
+        words = np.concatenate([best_words(part, width) for _, part in walk.log_distributions()])
         nodes, ranks = np.nonzero(words >= 0)
         chosen = words[nodes, ranks]
         totals = log_probs[nodes] + walk.log_probs(nodes, chosen)
@@ -224,19 +209,12 @@ class _SentenceBeam:
         words_and_end = complete.depth + 1
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 
-    def _trace(self, complete: _Complete, source: Source) -> tuple[Generated, bool]:
+    def _trace(self, complete: _Complete) -> tuple[Generated, bool]:
         """Return a complete target, and whether its words are split into the usual pieces."""
         words = []
-        node, unknown = complete.node, 0
+        node = complete.node
         for level in reversed(self._levels[: complete.depth]):
-            word = int(level.words[node])
-            text = self._generator.words[word]
-            if word == Vocabulary.UNKNOWN:
-                unknown += 1
-                if len(level.attended) and source:
-                    text = source[int(level.attended[node])]
-            words.append(text)
+            words.append(self._generator.words[int(level.words[node])])
             node = int(level.parents[node])
         target, is_usual = self._generator.in_order(words[::-1])
-        generated = Generated(target, complete.log_prob, complete.finished, unknown, complete.depth)
-        return generated, is_usual
+        return Generated(target, complete.log_prob, complete.finished, complete.depth), is_usual

@@ -31,6 +31,7 @@ from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
+from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
@@ -44,17 +45,21 @@ SourceWindow = tuple[int, list[Source]]  # the number of the first source, and t
 class Generated(NamedTuple):
     """A target that networks generated."""
 
-    words: tuple[str, ...]  # an unknown word is ``<unk>``, unless replaced by a source word
+    words: tuple[str, ...]  # an unknown word is ``<unk>``
     # Natural logarithm, summed over the words and the end symbol, if any; not divided by length.
     log_prob: float
     finished: bool = True  # whether the end symbol came within the maximum length
-    unknown_words: int = 0  # number of predicted ``<unk>``
     num_pieces: int | None = None  # of the predicted words; None if each word is one piece
 
     @property
     def length(self) -> int:
         """The number of predicted words, or pieces of words, before the end."""
         return len(self.words) if self.num_pieces is None else self.num_pieces
+
+    @property
+    def unknown_words(self) -> int:
+        """The number of ``<unk>``."""
+        return self.words.count("<unk>")
 
     def __str__(self) -> str:
         """Return the words with blanks between them."""
@@ -79,8 +84,6 @@ class Generator:
         check_kinds(checkpoints)
         self.device = device
         self.precision = Precision(precision, device)
-        # Whether sources are on Moses' target side.
-        self.reverse = checkpoints[0].reverse
         # Whether the last word of a target is predicted first.
         self.right_to_left = checkpoints[0].right_to_left
         self._networks = [_MemberNetwork(model, device, self.precision) for model in checkpoints]
@@ -89,17 +92,7 @@ class Generator:
         self.words = [vocabulary.word(number) for number in range(len(vocabulary))]
         # Compile the kernels now, before several threads do so at once.
         with torch.inference_mode():
-            list(self.walk([("a",)]).log_distributions())
-
-    @property
-    def can_align(self) -> bool:
-        """Whether one of the networks aligns whole target words with source words."""
-        return any(network.can_align for network in self._networks)
-
-    @property
-    def has_unknown(self) -> bool:
-        """Whether a target may contain ``<unk>``; in training, subwords have none."""
-        return not self._vocabulary.is_subwords
+            list(self.walk([("a",)], unknown=True).log_distributions())
 
     def lengths(self, sources: Sequence[Source]) -> Ids:
         """Return the number of words, or pieces, in each source for the first network."""
@@ -114,9 +107,13 @@ class Generator:
         target = self._vocabulary.join(pieces)
         return target, list(chain.from_iterable(self._vocabulary.split(target))) == list(pieces)
 
-    def walk(self, sources: Sequence[Source]) -> "SearchWalk":
-        """Return a walk that starts with empty targets; call it in torch's inference mode."""
-        return SearchWalk(self, self._networks, sources)
+    def walk(self, sources: Sequence[Source], *, unknown: bool) -> "SearchWalk":
+        """Return a walk that starts with empty targets; call it in torch's inference mode.
+
+        :param unknown: whether a target may contain ``<unk>``; in training, subwords have none.
+        """
+        unknown = unknown and not self._vocabulary.is_subwords
+        return SearchWalk(self, self._networks, sources, unknown=unknown)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
@@ -147,9 +144,6 @@ class _MemberNetwork:
                 *self.decoder.output, self.products, checkpoint.folder
             )
         self._source_vocabulary = checkpoint.source_vocabulary
-        self.can_align = hasattr(self.decoder, "attention") and not (
-            checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords
-        )
 
     def read(self, sources: Sequence[Source]) -> RaggedArray:
         return RaggedArray.from_rows([self._source_vocabulary.ids(words) for words in sources])
@@ -163,15 +157,18 @@ class SearchWalk:
     """The prefixes in a level; exhaust :meth:`log_distributions` before :meth:`log_probs`."""
 
     def __init__(
-        self, generator: Generator, networks: Sequence[_MemberNetwork], sources: Sequence[Source]
+        self,
+        generator: Generator,
+        networks: Sequence[_MemberNetwork],
+        sources: Sequence[Source],
+        *,
+        unknown: bool,
     ) -> None:
-        self._networks = networks
+        self._networks, self._unknown = networks, unknown
         self._num_words, self._device = len(generator.words), generator.device
         self._states, self._rows = self._split(network.start(sources) for network in networks)
         self._normalizers: list[Tensor] = []
         self.num_nodes = len(sources)
-        self._roots = np.arange(len(sources))
-        self._lengths = np.fromiter(map(len, sources), np.int64, len(sources))
 
     def _split(self, steps: Iterator[tuple[Any, Tensor]]) -> tuple[list[Any], list[Tensor]]:
         states, rows = zip(*steps, strict=True)
@@ -192,7 +189,10 @@ class SearchWalk:
                 )
                 normalizers.append(part)
                 found.append(log_probs)
-            yield start, found[0] if len(found) == 1 else self._mean(found)
+            mean = found[0] if len(found) == 1 else self._mean(found)
+            if not self._unknown:
+                mean[:, Vocabulary.UNKNOWN] = -torch.inf
+            yield start, mean
         self._normalizers = [torch.cat(normalizers) for normalizers in parts]
 
     def _mean(self, found: list[Tensor]) -> Tensor:
@@ -226,23 +226,6 @@ class SearchWalk:
             for network, state in zip(self._networks, self._states, strict=True)
         )
         self.num_nodes = len(parents)
-        self._roots = roots
-
-    def attended(self) -> Ids:
-        """Return the index of the source word to which each node's next word attends most.
-
-        The weights from all aligning networks are added. Without source words, the index is 0.
-        """
-        weights: Tensor | None = None
-        for network, state in zip(self._networks, self._states, strict=True):
-            if network.can_align:
-                of_network = network.decoder.attention(state)  # type: ignore[attr-defined]
-                weights = of_network if weights is None else weights + of_network
-        assert weights is not None
-        # The position after a source's words is for its </s>.
-        behind = on_device(self._lengths[self._roots], self._device).unsqueeze(1)
-        places: Ids = weights.scatter(1, behind, 0.0).argmax(1).cpu().numpy()
-        return places
 
 
 # Work on an engine

@@ -5,7 +5,7 @@ number: numpy's Philox generator with the key (seed, source) and the counter (0,
 yields one number per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -24,7 +24,6 @@ from phrasescore.generation.generator import (
 )
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
 from phrasescore.records import each_words
-from phrasescore.settings.compute import Compute
 from phrasescore.vocabulary import Vocabulary
 
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}  # maximum number of samples drawn together
@@ -44,15 +43,9 @@ class SampleSettings:
             raise PhrasescoreError(f"seed: expected a number from 0 to 2^64 - 1, got {self.seed}")
 
 
-def samples(
-    generator: Generator | GeneratorLoader,
-    sources: Iterable[str | Sequence[str]],
-    settings: SampleSettings,
-    engine: Compute,
-) -> Iterator[list[Generated]]:
-    """Yield random targets for each source, in order; an empty source has none."""
-    work = TargetWork(generator, partial(_draw_window, settings), _batch_size(generator, settings))
-    return work.targets(each_words("sources", sources), engine)
+def sample_work(generator: Generator | GeneratorLoader, settings: SampleSettings) -> TargetWork:
+    """Return the work of drawing targets on an engine; an empty source has none."""
+    return TargetWork(generator, partial(_draw_window, settings), _batch_size(generator, settings))
 
 
 def _batch_size(generator: Generator | GeneratorLoader, settings: SampleSettings) -> int:
@@ -126,7 +119,7 @@ class _Sampler:
 
     def run(self) -> list[list[Generated]]:
         count = self._settings.count
-        walk = self._generator.walk(self._sources)
+        walk = self._generator.walk(self._sources, unknown=self._settings.unknown)
         num_words = len(self._generator.words)
         roots = np.arange(len(self._sources))
         node_log_probs = np.zeros(len(roots))
@@ -170,8 +163,6 @@ class _Sampler:
         starts = np.searchsorted(nodes[order], np.arange(walk.num_nodes + 1))
         drawn = np.empty(len(nodes), np.int64)
         for first, log_probs in walk.log_distributions():
-            if not (self._settings.unknown and self._generator.has_unknown):
-                log_probs[:, Vocabulary.UNKNOWN] = -np.inf
             borders = starts[first : first + len(log_probs) + 1]
             samples = order[borders[0] : borders[-1]]
             drawn[samples] = draw_words(log_probs, borders - borders[0], numbers[samples])
@@ -179,8 +170,7 @@ class _Sampler:
 
     def _generated(self, text: list[int], log_prob: float, finished: bool) -> Generated:
         words, is_usual = self._generator.in_order([self._generator.words[word] for word in text])
-        unknown = text.count(Vocabulary.UNKNOWN)
-        return Generated(words, log_prob, finished and is_usual, unknown, len(text))
+        return Generated(words, log_prob, finished and is_usual, len(text))
 
 
 class CountedSample(NamedTuple):

@@ -21,7 +21,6 @@ from phrasescore.errors import DataError
 from phrasescore.generation.generator import Generated
 from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.records import HypothesisList, each_words
-from phrasescore.vocabulary import Vocabulary
 
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
@@ -32,7 +31,6 @@ KEPT_SPANS = 100_000
 
 SEED = 1  # of the random controls
 
-_UNKNOWN = Vocabulary.SYMBOLS[Vocabulary.UNKNOWN]
 
 # Returns one or more candidate translations of each span, most probable first.
 Translate = Callable[[Sequence[Words]], Sequence[Sequence[Generated]]]
@@ -209,19 +207,18 @@ class Segmenter:
     def _plan(self, number: int, words: Words) -> "_Planned":
         length, longest = len(words), self.max_segment
         if self.cut is not None:
-            return _Planned(words, True, _bounds(self.cut(number, length)))
+            return _Planned(words, _bounds(self.cut(number, length)))
         spans = [
             (start, end)
             for start in range(length)
             for end in range(start + 1, min(start + longest, length) + 1)
         ]
-        return _Planned(words, False, spans)
+        return _Planned(words, spans)
 
     def _finish(self, block: "list[_Planned]") -> Iterator[SegmentedSentence]:
         translations = self._translated(block)
-        for planned in block:
-            words, is_cut, spans = planned
-            if not is_cut:
+        for words, spans in block:
+            if self.cut is None:
                 confidences = np.full((len(words), self.max_segment), -math.inf)
                 for start, end in spans:
                     confidences[start, end - start - 1] = translations[words[start:end]].confidence
@@ -281,14 +278,13 @@ class Segmenter:
         work.segments += len(segments)
         work.words += num_words
         work.squares += sum((segment.end - segment.start) ** 2 for segment in segments)
-        work.unknown_words += sum(segment.target.count(_UNKNOWN) for segment in segments)
+        work.unknown_words += sum(segment.target.count("<unk>") for segment in segments)
         work.unfinished += sum(not segment.finished for segment in segments)
 
 
 class _Planned(NamedTuple):
     words: Words
-    is_cut: bool  # whether the spans are the final segments; otherwise the confidences decide
-    spans: list[tuple[int, int]]  # the bounds of the spans to translate
+    spans: list[tuple[int, int]]  # the bounds of the spans to translate; the segments of a `cut`
 
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:

@@ -17,8 +17,8 @@ _PADDED_ROWS = 4096
 
 
 @ELEMENTWISE
-def _attend(query, memory, places, heads, shares, weight, out):  # type: ignore[no-untyped-def]
-    """Write the result of one row; add the mean of the heads' weights to ``weight``, if any."""
+def _attend(query, memory, places, heads, shares, out):  # type: ignore[no-untyped-def]
+    """Write the result of one row."""
     use_widest_registers()
     count, size = len(places), len(query)
     width = size // heads
@@ -40,12 +40,10 @@ def _attend(query, memory, places, heads, shares, weight, out):  # type: ignore[
             value = memory[places[j], size + first : size + first + width]
             for k in range(width):
                 total[k] += share * value[k]
-            if len(weight):
-                weight[j] += share / np.float32(heads)
 
 
 @ELEMENTWISE
-def _attend_ranges(queries, memory, starts, lengths, heads, weights, out):  # type: ignore[no-untyped-def]
+def _attend_ranges(queries, memory, starts, lengths, heads, out):  # type: ignore[no-untyped-def]
     longest = 0
     for row in range(len(queries)):
         longest = max(longest, lengths[row])
@@ -54,7 +52,7 @@ def _attend_ranges(queries, memory, starts, lengths, heads, weights, out):  # ty
         count = lengths[row]
         for j in range(count):
             places[j] = starts[row] + j
-        _attend(queries[row], memory, places[:count], heads, shares, weights[row], out[row])
+        _attend(queries[row], memory, places[:count], heads, shares, out[row])
 
 
 @ELEMENTWISE
@@ -66,35 +64,25 @@ def _attend_paths(queries, memory, parents, nodes, heads, depth, out):  # type: 
             places[count] = place
             count += 1
             place = parents[place]
-        _attend(queries[row], memory, places[:count], heads, shares, shares[:0], out[row])
+        _attend(queries[row], memory, places[:count], heads, shares, out[row])
 
 
 def attend_ranges(
-    queries: Tensor,
-    memory: Tensor,
-    starts: Tensor,
-    lengths: Tensor,
-    heads: int,
-    weights: Tensor | None = None,
+    queries: Tensor, memory: Tensor, starts: Tensor, lengths: Tensor, heads: int
 ) -> Tensor:
     """Return the result of each row, ``(rows, size)``.
 
     :param starts: the first position that each row reads; ``lengths``: how many it reads.
-    :param weights: written: the mean of the heads' weights, ``(rows, longest)``, then 0.
     """
     if is_fused(queries):
         out = torch.empty_like(queries)
-        if weights is None:
-            weights = queries.new_empty(len(queries), 0)
-        weights.zero_()
-        inputs = arrays(queries, memory, starts, lengths)
-        _attend_ranges(*inputs, heads, *arrays(weights, out))
+        _attend_ranges(*arrays(queries, memory, starts, lengths), heads, *arrays(out))
         return out
     longest = int(lengths.max()) if len(lengths) else 0
     time = torch.arange(longest, device=queries.device)
     real = time < lengths.unsqueeze(1)
     places = torch.minimum(time, lengths.unsqueeze(1) - 1) + starts.unsqueeze(1)
-    return _attend_padded(queries, memory, places, real, heads, weights)
+    return _attend_padded(queries, memory, places, real, heads)
 
 
 def attend_paths(
@@ -114,16 +102,11 @@ def attend_paths(
     for _ in range(depth - 1):
         path.append(torch.where(path[-1] < 0, path[-1], parents[path[-1].clamp(min=0)]))
     places = torch.stack(path, dim=1)
-    return _attend_padded(queries, memory, places.clamp(min=0), places >= 0, heads, None)
+    return _attend_padded(queries, memory, places.clamp(min=0), places >= 0, heads)
 
 
 def _attend_padded(
-    queries: Tensor,
-    memory: Tensor,
-    places: Tensor,
-    real: Tensor,
-    heads: int,
-    weights: Tensor | None,
+    queries: Tensor, memory: Tensor, places: Tensor, real: Tensor, heads: int
 ) -> Tensor:
     """Return the result of each row, which reads the real ones of its places."""
     size, parts = queries.shape[1], []
@@ -135,7 +118,4 @@ def _attend_padded(
         energies = energies.masked_fill(~real[rows].unsqueeze(2), -torch.inf)
         shares = energies.softmax(1)  # (rows, longest, heads)
         parts.append(torch.einsum("njh,njhw->nhw", shares, read[:, :, 1]).flatten(1))
-        if weights is not None:
-            weights[rows] = 0
-            weights[rows, : shares.shape[1]] = shares.mean(2)
     return torch.cat(parts) if parts else torch.empty_like(queries)

@@ -30,10 +30,6 @@ class Generating(Settings, heading="Search"):
         "translations."
     )
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
-    copy_unknown: bool = switch(
-        "Replace each <unk> with the source word that it attends to most; requires a model of the "
-        "kind rnnsearch."
-    )
     # For a model of subwords, the number of pieces.
     max_length: int | None = optional(
         "Maximum number of words. Longer translations are truncated and counted.",

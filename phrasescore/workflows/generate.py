@@ -15,7 +15,7 @@ from phrasescore.errors import ArgumentError, DataError
 from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, network_name
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, GeneratorLoader, Source, check_kinds
-from phrasescore.generation.sampling import SampleSettings, count_samples, samples
+from phrasescore.generation.sampling import SampleSettings, count_samples, sample_work
 from phrasescore.io.corpora import TextLine, read_monolingual_text
 from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
@@ -37,8 +37,7 @@ class GenerateSummary:
     lines: int = 0
     words: int = 0
     unknown_words: int = 0  # number of words of the text that are unknown to at least one network
-    # Number of ``<unk>`` in the translations, including those replaced by source words.
-    predicted_unknown_words: int = 0
+    predicted_unknown_words: int = 0  # number of ``<unk>`` in the translations
     unfinished: int = 0  # translations truncated, or samples omitted, because they did not end
 
 
@@ -74,7 +73,13 @@ def generate(
     # Reject an unreadable text before the networks are loaded.
     lines = read_monolingual_text(source)
     lines = chain([next(lines)], lines)
-    generator, checkpoints = load_generator(models, compute)
+    device = local_device(compute)
+    checkpoints = [load_checkpoint(path) for path in models]
+    check_kinds(checkpoints)
+    first = checkpoints[0]
+    if first.reverse:
+        _logger.info("trained with --reverse: reads the target side, and writes the source side")
+    generator = GeneratorLoader(tuple(checkpoints), device, compute.precision)
     text = _CountedText(source, lines, dict(zip(models, checkpoints, strict=True)))
     if settings.sample is not None:
         drawing = SampleSettings(
@@ -84,20 +89,19 @@ def generate(
             unknown=settings.unknown,
         )
         sources, ahead = tee(text.sources())
-        drawn = samples(generator, ahead, drawing, compute)
+        drawn = sample_work(generator, drawing).targets(ahead, compute)
         _write_samples(zip(sources, drawn, strict=True), text, output, progress)
         return text.finish(unfinished="samples did not end and are omitted")
-    first = checkpoints[0]
     prefix = ENSEMBLE_NAME
     if len(checkpoints) == 1:
         prefix = network_name(
             first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
         )
     names = [f"{prefix}0", f"{prefix}0{NORMALIZED}"] if settings.normalize else [f"{prefix}0"]
-    found = text.counted(beam_work(generator, searching).targets(text.sources(), compute))
-    _write_translations(found, source, output, lists, names, progress)
+    found = beam_work(generator, searching).targets(text.sources(), compute)
+    _write_translations(found, text, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"
-    return text.finish(unfinished=end, copied=settings.copy_unknown)
+    return text.finish(unfinished=end)
 
 
 def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSettings:
@@ -111,13 +115,12 @@ def beam_settings(settings: Generating, num_best: int, option: str) -> BeamSetti
         normalize=settings.normalize,
         unknown=settings.unknown,
         max_length=settings.max_length,
-        copy_unknown=settings.copy_unknown,
     )
 
 
 def _check_exclusive(settings: Generating, lists: str | None) -> None:
     """Reject settings that cannot be combined, such as samples with n-best lists."""
-    others = {"normalize", "copy_unknown", "beam"}
+    others = {"normalize", "beam"}
     problem = "has no effect with --sample"
     if settings.sample is None:
         others, problem = {"seed"}, "has an effect only with --sample"
@@ -126,20 +129,6 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
     for setting in settings.changed():
         if setting.name in others:
             raise ArgumentError(f"{setting.flag}: {problem}")
-    if settings.copy_unknown and not settings.unknown:
-        raise ArgumentError("--copy-unknown has no effect with --no-unknown")
-
-
-def load_generator(
-    models: Sequence[str], compute: Compute
-) -> tuple[GeneratorLoader, list[Checkpoint]]:
-    """Return the loader of a generator for an engine's workers, and the models it uses."""
-    device = local_device(compute)
-    checkpoints = [load_checkpoint(path) for path in models]
-    check_kinds(checkpoints)
-    if checkpoints[0].reverse:
-        _logger.info("trained with --reverse: reads the target side, and writes the source side")
-    return GeneratorLoader(tuple(checkpoints), device, compute.precision), checkpoints
 
 
 class _CountedText:
@@ -172,12 +161,6 @@ class _CountedText:
             yield source
         check.warn()
 
-    def counted(self, found: Iterable[list[Generated]]) -> Iterator[list[Generated]]:
-        """Yield the translations of each line, and count the best one as written."""
-        for targets in found:
-            self.count_written(targets[:1])
-            yield targets
-
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
         """Count the targets written for the next line, and its omitted samples."""
         self._counts.lines += 1
@@ -187,7 +170,7 @@ class _CountedText:
             self._counts.unfinished += unfinished
             self._lines_unfinished.append(self._counts.lines)
 
-    def finish(self, *, unfinished: str, copied: bool = False) -> GenerateSummary:
+    def finish(self, *, unfinished: str) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations."""
         done = self._counts
         if self._too_long:
@@ -203,9 +186,7 @@ class _CountedText:
             count = f"{done.unfinished:,} {unfinished}"
             _logger.warning(f"{count} (--max-length), in lines {lines}{more}")
         if done.predicted_unknown_words:
-            level = logging.INFO if copied else logging.WARNING
-            written = "replaced by source words" if copied else "written as such"
-            _logger.log(level, f"{done.predicted_unknown_words:,} <unk> predicted, {written}")
+            _logger.warning(f"{done.predicted_unknown_words:,} <unk> predicted, written as such")
         _logger.info(
             f"{done.unknown_words:,} of {done.words:,} source words, in {done.lines:,} lines, are "
             "unknown to a network"
@@ -215,7 +196,7 @@ class _CountedText:
 
 def _write_translations(
     found: Iterable[Sequence[Generated]],
-    source: str,
+    text: _CountedText,
     output: str,
     lists: str | None,
     names: Sequence[str],
@@ -225,12 +206,13 @@ def _write_translations(
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
-        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=source))
+        meter = stack.enter_context(Meter("generate", "sentences", progress, lines_of=text.path))
         for number, targets in enumerate(found):
+            text.count_written(targets[:1])
             best.write(f"{' '.join(targets[0].words)}\n".encode())
             if nbest is not None:
                 for target in targets:
-                    _check_fields(target.words, source, number + 1)
+                    _check_fields(target.words, text.path, number + 1)
                     values = [target.log_prob, target.log_prob / (target.length + 1)]
                     features = [(name, [value]) for name, value in zip(names, values, strict=False)]
                     total = values[len(names) - 1]
@@ -263,7 +245,7 @@ def _write_samples(
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Reject a word, copied from a source line, that would end a field."""
+    """Reject a word that would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

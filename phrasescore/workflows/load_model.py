@@ -99,7 +99,7 @@ class ScoringModel:
         """
         check_sequences(sentences=sentences)
         check_at_least(1, num_best=num_best)
-        settings.check_only("beam", "normalize", "unknown", "copy_unknown", "max_length")
+        settings.check_only("beam", "normalize", "unknown", "max_length")
         work = beam_work(self._generator, beam_settings(settings, num_best, "num_best"))
         texts = self._checks[self.reverse].counted(each_words("sentences", sentences))
         return work.targets(texts, self._engine)

@@ -42,8 +42,6 @@ class AttentiveState(NamedTuple):
     annotated: Annotated
     states: Tensor  # (nodes, hidden)
     buffer: int  # which of two buffers holds the states
-    weights: Tensor  # (families, longest source): alpha; valid until the next call
-    families: Tensor  # (nodes,)
 
 
 class RnnsearchDecoder(TreeDecoder):
@@ -101,7 +99,7 @@ class RnnsearchDecoder(TreeDecoder):
         """Return the state after y_0 for each source, and t, which predicts y_1."""
         initial = encoded.initial.index_select(0, sources)
         annotated = encoded._replace(initial=initial, places=encoded.places.of_pairs(sources))
-        state = AttentiveState(annotated, initial, 0, initial[:0], sources[:0])
+        state = AttentiveState(annotated, initial, 0)
         step = TreeStep.first(len(sources), self._start_word, self._products.device)
         return self.advance(state, step)
 
@@ -131,15 +129,7 @@ class RnnsearchDecoder(TreeDecoder):
         readout = multiply("readout", new, self._readout_state)  # (nodes, 2 * maxout)
         units = take("maxout", count, self._units)
         sentence_gates.attentive_maxout(readout, step, sums, self._readout_words, units)
-        return AttentiveState(annotated, new, buffer, weights, families), units
-
-    def attention(self, state: AttentiveState) -> Tensor:
-        """Return alpha for the word after each node; call it before the next :meth:`advance`.
-
-        :return: ``(nodes, longest source)``: weights of the source's words and its ``</s>``, then
-            0 as padding.
-        """
-        return state.weights.index_select(0, state.families)
+        return AttentiveState(annotated, new, buffer), units
 
 
 class _Direction:

@@ -54,7 +54,6 @@ class SearchState:
     count: int
     level: Tensor  # (nodes of this level,): their indices among all nodes
     depth: int  # number of words of this level's prefixes
-    weights: Tensor  # (nodes of this level, longest source): mean attention of the last layer
 
 
 class TransformerDecoder(TreeDecoder):
@@ -132,7 +131,6 @@ class TransformerDecoder(TreeDecoder):
             count=0,
             level=sources[:0],
             depth=-1,
-            weights=self._words[:0],
         )
         step = TreeStep.first(len(sources), self._start_word, device)
         return self._step(state, step, torch.full_like(sources, -1))
@@ -140,13 +138,6 @@ class TransformerDecoder(TreeDecoder):
     def advance(self, state: SearchState, step: TreeStep) -> tuple[SearchState, Tensor]:
         _make_room(state, len(step.words))
         return self._step(state, step, state.level.index_select(0, step.parents))
-
-    def attention(self, state: SearchState) -> Tensor:
-        """Return the weights of the source for the word after each node, before `advance`.
-
-        :return: ``(nodes, longest source)``: the source's words, its ``</s>``, then 0.
-        """
-        return state.weights
 
     def _step(
         self, state: SearchState, step: TreeStep, parents: Tensor
@@ -158,7 +149,6 @@ class TransformerDecoder(TreeDecoder):
         places = state.encoded.places.of_pairs(step.roots)
         times = torch.full_like(parents, state.depth)
         rows = self._words.index_select(0, step.words) + self._positions(times, state.depth + 1)
-        state.weights = rows.new_empty(len(rows), places.longest)
         for number, layer in enumerate(self._decoder):
             memory = state.memories[number]
             memory[new] = self._memory(layer, rows)
@@ -172,7 +162,6 @@ class TransformerDecoder(TreeDecoder):
                 state.encoded,
                 places,
                 slice(None),
-                state.weights if number + 1 == len(self._decoder) else None,
             )
         return state, self._decoder_norm(rows)
 
@@ -187,7 +176,6 @@ class TransformerDecoder(TreeDecoder):
         encoded: Encoded,
         places: Places,
         part: slice,
-        weights: Tensor | None = None,
     ) -> Tensor:
         """Apply a decoder layer to rows.
 
@@ -202,7 +190,7 @@ class TransformerDecoder(TreeDecoder):
         rows = layer.attention_norm.after(rows, layer.attention.output(attended))
         norm, attention = self._source_norms[number], self._source_attention[number]
         queries = attention.queries(norm.before(rows))
-        attended = attend_ranges(queries, encoded.memories[number], *ranges, heads, weights)
+        attended = attend_ranges(queries, encoded.memories[number], *ranges, heads)
         return layer.feed_forward(norm.after(rows, attention.output(attended)))
 
     def _memory(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:

@@ -132,7 +132,7 @@ def test_sentences_beyond_the_training_and_without_an_end_are_reported(tmp_path:
 def test_unknown_words_are_counted_in_what_is_written_and_not_in_the_rest_of_a_list(
     model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [Generated(("a",), -1.0), Generated(("<unk>",), -2.0, unknown_words=1)]
+    found = [Generated(("a",), -1.0), Generated(("<unk>",), -2.0)]
     monkeypatch.setattr(
         "phrasescore.generation.generator.TargetWork.targets",
         lambda _, sources, __: [found for _ in sources],
@@ -150,34 +150,21 @@ def test_a_reverse_model_says_which_side_it_writes(tmp_path: Path) -> None:
     assert set(result.stdout.split()) <= set("uvw")
 
 
-def test_copied_words_stand_for_unknown_ones(tmp_path: Path) -> None:
-    checkpoint = RandomNetwork("rnnsearch", "uvw", "ab", seed=1).checkpoint
-    with torch.no_grad():
-        checkpoint.model.get_parameter("output.bias")[1] += 3
-    save_checkpoint(tmp_path / "model", checkpoint)
-    plain = run(tmp_path / "model", "--beam", 1, stdin="new u\n")
-    copied = run(tmp_path / "model", "--beam", 1, "--copy-unknown", stdin="new u\n")
-    assert "<unk>" in plain.stdout
-    words = zip(plain.stdout.split(), copied.stdout.split(), strict=True)
-    assert all(new == old or (old == "<unk>" and new in ("new", "u")) for old, new in words)
-    assert "replaced by source words" in copied.stderr
-    assert "written as such" not in copied.stderr
-
-
 @pytest.mark.parametrize(
-    "options", [["--copy-unknown", "--beam=1", "--nbest", "nb", "--nbest-size", 1], ["--sample", 2]]
+    ("options", "line"),
+    [(["--beam=1", "--nbest", "nb", "--nbest-size", 1], 1), (["--sample", 2], 2)],
 )
-def test_a_word_that_separates_fields_is_not_copied_into_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object]
+def test_a_word_that_separates_fields_is_not_written_into_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], line: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    checkpoint = RandomNetwork("rnnsearch", "uvw", "ab", seed=1).checkpoint
+    checkpoint = RandomNetwork("rnnsearch", "uvw", ["a", "|||"], seed=1).checkpoint
     with torch.no_grad():
-        checkpoint.model.get_parameter("output.bias")[1] += 3
+        checkpoint.model.get_parameter("output.bias")[3] += 3
     save_checkpoint(tmp_path / "model", checkpoint)
     check_refusal(
         run(tmp_path / "model", *options, "-o", "out", stdin="new u\n||| |||\n"),
-        "<stdin>:2: the word '|||' separates fields in the output; escape",
+        f"<stdin>:{line}: the word '|||' separates fields in the output; escape",
     )
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
@@ -246,7 +233,6 @@ def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -
         ),
         (["--sample", "3", "--normalize"], "--normalize: has no effect with --sample"),
         (["--seed", "2"], "--seed: has an effect only with --sample"),
-        (["--copy-unknown", "--no-unknown"], "--copy-unknown has no effect with --no-unknown"),
     ],
 )
 def test_options_that_do_not_go_together_are_refused(

@@ -76,7 +76,7 @@ def test_translations_with_factors_are_warned_of(arguments: str, begin: str) -> 
     ("arguments", "text"),
     [
         ("score cased known --model net", "cased"),
-        ("score cased known --lexicon lex", "cased"),
+        ("score cased known --column lexicon='lex'", "cased"),
         ("generate net cased", "cased"),
         ("segment cased --model net --confidence forward", "cased"),
         ("annotate cased-table --model net", "cased-table (source side)"),
@@ -99,7 +99,7 @@ def test_each_model_of_a_selection_is_warned_of() -> None:
 
 
 def test_a_text_that_the_models_know_is_not_warned_of() -> None:
-    columns = "--model net --model cslm --lm lm --lexicon lex"
+    columns = "--model net --model cslm --lm lm --column lexicon='lex'"
     assert warnings(f"score source known {columns} -o out") == []
 
 
@@ -109,7 +109,7 @@ def test_a_lexicon_of_the_other_direction_is_warned_of(folder: Path) -> None:
         result = run("annotate", "table", option, "lex", "-o", "out")
         said = f"warning: table: lex has no translation for {more}"
         assert (said in result.stderr) is bool(more)
-    lines = warnings("score source known --reverse-lexicon lex -o out")
+    lines = warnings("score source known --column reverse_lexicon='lex' -o out")
     assert [line.partition(" counted")[0] for line in lines] == ["source: 2 of 2", "known: 2 of 2"]
 
 

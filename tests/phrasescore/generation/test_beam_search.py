@@ -9,12 +9,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.errors import ModelError
 from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, beam_work
 from phrasescore.generation.generator import Generated, Generator
-from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
-from phrasescore.models.rnnsearch import RnnsearchNetwork
 from phrasescore.records import HypothesisList
 from phrasescore.settings import kinds
 from phrasescore.settings.compute import Compute
@@ -87,7 +85,7 @@ def test_a_wide_beam_finds_the_best_of_all_targets(
 
 
 def test_a_right_to_left_network_s_targets_are_those_of_its_weights_turned_round() -> None:
-    settings = BeamSettings(50, 30, max_length=3, copy_unknown=True)
+    settings = BeamSettings(50, 30, max_length=3)
     found = [
         beam_search(
             Generator(
@@ -314,46 +312,3 @@ def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
     assert found[0] == found[2] == [Generated((), 0.0)]
     assert [found[1]] == beam_search(generator, [("u",)], BeamSettings(2))
     assert list(work.targets([], THREADS)) == []
-
-
-# Copying
-
-
-@pytest.mark.parametrize("seeds", [[3], [3, 4]])
-def test_an_unknown_word_is_copied_from_where_the_networks_look(seeds: list[int]) -> None:
-    models = [RandomNetwork("rnnsearch", "uvwxyz", "ab", seed=seed).checkpoint for seed in seeds]
-    networks = []
-    for model in models:
-        assert isinstance(model.model, RnnsearchNetwork)
-        networks.append(model.model)
-        # Energies that differ, or it would look at every word alike.
-        with torch.no_grad():
-            model.model.alignment.energy.mul_(8)
-    generator = Generator(models, CPU)
-    sources = [tuple("uvwxyz"), ("z", "new", "v"), ("y",)]
-    plain = beam_search(generator, sources, BeamSettings(20, 20))
-    copied = beam_search(generator, sources, BeamSettings(20, 20, copy_unknown=True))
-    read = set()
-    for source, before, after in zip(sources, plain, copied, strict=True):
-        for old, new in zip(before, after, strict=True):
-            assert (new.log_prob, new.unknown_words) == (old.log_prob, old.unknown_words)
-            ids = [
-                models[0].source_vocabulary.ids(source),
-                [1 if word == "<unk>" else "ab".index(word) + 2 for word in old.words],
-            ]
-            with torch.no_grad():
-                pairs = batch_pairs([(ids[0], ids[1])])
-                alpha = torch.stack([network.alignments(pairs)[0] for network in networks]).sum(0)
-            places = alpha[: len(old.words), : len(source)].argmax(1).tolist()
-            read |= set(places)
-            assert new.words == tuple(
-                source[place] if word == "<unk>" else word
-                for word, place in zip(old.words, places, strict=True)
-            )
-    assert len(read) > 1
-
-
-def test_copying_needs_a_network_that_aligns() -> None:
-    generator = Generator([RandomNetwork("lstm", "u", "a").checkpoint], CPU)
-    with pytest.raises(PhrasescoreError, match="needs an rnnsearch model"):
-        beam_search(generator, [("u",)], BeamSettings(copy_unknown=True))

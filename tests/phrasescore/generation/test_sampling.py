@@ -18,7 +18,7 @@ from phrasescore.generation.sampling import (
     count_samples,
     random_numbers,
     sample_targets,
-    samples,
+    sample_work,
 )
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.settings.compute import Compute
@@ -181,7 +181,7 @@ def test_a_source_has_its_number_in_a_stream(
     monkeypatch.setitem(BATCH_SAMPLES, "cpu", 2)  # windows of 4 sources
     sources = [("u", "v"), (), *[("w", "u")] * 7]
     settings = SampleSettings(2, seed=3)
-    found = list(samples(random_generator, sources, settings, Compute(workers=1)))
+    found = list(sample_work(random_generator, settings).targets(sources, Compute(workers=1)))
     wanted = sample_targets(random_generator, sources, settings)
     assert found == [wanted[0], [], *wanted[2:]]
 

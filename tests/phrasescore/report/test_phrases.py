@@ -95,7 +95,7 @@ def test_several_networks_have_columns_of_their_own() -> None:
 
 
 def counted(text: str, times: int, log_prob: float) -> CountedSample:
-    return CountedSample(Generated(tuple(text.split()), log_prob, True, 0), times)
+    return CountedSample(Generated(tuple(text.split()), log_prob), times)
 
 
 def test_samples_are_the_five_best_with_their_counts() -> None:

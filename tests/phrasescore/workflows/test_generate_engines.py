@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 import phrasescore
-from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.settings.compute import Compute
@@ -60,10 +59,3 @@ def test_samples_are_the_same_in_processes(folder: Path) -> None:
     here = phrasescore.generate("text", "model", "one", settings=five, compute=Compute(threads=2))
     assert phrasescore.generate("text", "model", "two", settings=five, compute=PROCESSES) == here
     assert (folder / "one").read_bytes() == (folder / "two").read_bytes() != b""
-
-
-def test_what_a_worker_cannot_do_is_told(folder: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="needs an rnnsearch model of whole words"):
-        copying = Generating(copy_unknown=True)
-        phrasescore.generate("text", "model", "out", settings=copying, compute=PROCESSES)
-    assert not (folder / "out").exists()

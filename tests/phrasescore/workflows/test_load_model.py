@@ -158,7 +158,7 @@ def test_translations_equal_the_command_s(tmp_path: Path, reverse: bool) -> None
     model = _load(tmp_path / "model", "rnnsearch", reverse=reverse)
     texts = TARGETS if reverse else SOURCES
     (tmp_path / "text").write_text("".join(f"{text}\n" for text in texts))
-    settings = phrasescore.Generating(beam=3, copy_unknown=True, max_length=4)
+    settings = phrasescore.Generating(beam=3, max_length=4)
     phrasescore.generate(
         *(tmp_path / "text", tmp_path / "model", tmp_path / "out"),
         settings=settings,
