@@ -110,6 +110,19 @@ def check_folds(system: System, source: StrPath, target: StrPath, alignments: St
     _FoldBuilder(system, text, Compute(), None)
 
 
+def cross_fits(
+    system: StrPath, source: StrPath, target: StrPath, alignments: StrPath | None
+) -> bool:
+    """Return whether the inputs are fit for `write_fold_lists`; log why not."""
+    try:
+        if alignments is not None:
+            check_folds(read_system(system), source, target, alignments)
+    except PhrasescoreError as error:
+        _logger.info("no network is trained for BLEU: %s", error)
+        return False
+    return alignments is not None
+
+
 class _FoldBuilder:
     """Builds the system of all folds but one, and translates this one."""
 

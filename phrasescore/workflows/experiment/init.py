@@ -5,7 +5,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 from importlib import resources
 from pathlib import Path
@@ -15,7 +15,7 @@ import jinja2
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.moses_ini import MosesIni
-from moses_integration.source_text import markup_of, read_source
+from moses_integration.source_text import Markup, markup_of, read_source
 from moses_integration.text_settings import to_toml
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import usable_threads
@@ -38,9 +38,8 @@ from phrasescore.workflows.experiment.choice import (
     measure_search,
     rows_of,
 )
-from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import build_plan, unique_names
-from phrasescore.workflows.experiment.rows import STANDARD, Row
 from phrasescore.workflows.experiment.texts import (
     MONOLINGUAL,
     SystemText,
@@ -49,7 +48,7 @@ from phrasescore.workflows.experiment.texts import (
     find_alignment,
     write_sample,
 )
-from phrasescore.workflows.fold_lists import check_folds
+from phrasescore.workflows.fold_lists import cross_fits
 
 _logger = logging.getLogger(__name__)
 
@@ -162,7 +161,6 @@ def _write(
     alignments = None if given_alignments is None else Path(given_alignments)
     if alignments is None:
         alignments = find_alignment((table.parent, own), train)
-    lengths = [len(line.split()) for line in read_lines(str(texts["dev"][1]))]
     cores = usable_threads(None)
     jobs = min(cores, _MOST_JOBS)
     phrases = sum(map(count_lines, read_blocks(str(table))))
@@ -179,37 +177,24 @@ def _write(
         monolingual=monolingual,
         texts=texts,
         stack=None if has_limits else _STACK,
-        is_short=characters and 2 * sum(length < _SHORT for length in lengths) > len(lengths),
+        is_short=characters and _is_short(texts["dev"][1]),
         jobs=jobs,
         threads=max(1, cores // jobs),
     )
     choices = choose_networks(
         pairs,
         has_alignment=alignments is not None,
-        cross_fits=alignments is not None and _cross_fits(moses_ini, train, alignments),
+        cross_fits=cross_fits(moses_ini, *train, alignments),
         characters=characters,
     )
     whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
-    sentences = {
-        text.source: read_source(str(text.source), None, markup, characters=characters)
-        for text in whole.data.texts
-    }
-    sample = sentences[whole.data.dev.source]
-    forecast = Forecast(
-        whole,
-        output.absolute().parent / "out",
-        count_sentences(sentences, whole.data.monolingual),
-        pairs,
-        sum(map(len, sample)) / len(sample),
-        phrases,
-        *measure_search(search, sample),
-    )
+    forecast, size = _forecast(whole, output, search, markup, pairs, phrases)
     choices, plan = divide_time(choices, forecast.total, minutes)
     kept = [each for each in choices if not each.problem]
     seconds = forecast.total(kept, plan)
-    saved = tuple(_saved(plan, kept, len(sample)))
-    if plan.sentences is not None and plan.sentences < len(sample):
+    saved = tuple(_saved(plan, kept, size))
+    if plan.sentences is not None and plan.sentences < size:
         texts["dev"] = write_sample(texts["dev"], plan.sentences, folder)
     try:
         time = format_duration(seconds)
@@ -227,14 +212,36 @@ def _write(
     )
 
 
-def _cross_fits(moses_ini: str, train: Text, alignments: Path) -> bool:
-    """Return whether the training text can be translated for training for BLEU; log why not."""
-    try:
-        check_folds(read_system(moses_ini), *train, alignments)
-    except PhrasescoreError as error:
-        _logger.info("no network is trained for BLEU: %s", error)
-        return False
-    return True
+def _forecast(
+    whole: Experiment,
+    output: Path,
+    search: DecoderConfiguration,
+    markup: Markup,
+    pairs: int,
+    phrases: int,
+) -> tuple[Forecast, int]:
+    """Return the forecast of an experiment, and the number of sentences of dev."""
+    sentences = {
+        text.source: read_source(str(text.source), None, markup, characters=search.characters)
+        for text in whole.data.texts
+    }
+    sample = sentences[whole.data.dev.source]
+    forecast = Forecast(
+        whole,
+        output.absolute().parent / "out",
+        count_sentences(sentences, whole.data.monolingual),
+        pairs,
+        sum(map(len, sample)) / len(sample),
+        phrases,
+        *measure_search(search, sample),
+    )
+    return forecast, len(sample)
+
+
+def _is_short(text: Path) -> bool:
+    """Return whether most lines have too few words for BLEU."""
+    lengths = [len(line.split()) for line in read_lines(str(text))]
+    return 2 * sum(length < _SHORT for length in lengths) > len(lengths)
 
 
 def _saved(plan: TuningPlan, kept: Sequence[NetworkChoice], num_sentences: int) -> Iterator[str]:
@@ -264,13 +271,7 @@ def _render(output: Path, **values: Any) -> str:
         is_inside = absolute.is_relative_to(folder)
         return to_toml(str(absolute.relative_to(folder) if is_inside else absolute))
 
-    def row(system: Row) -> str:
-        if system == STANDARD.get(system.name):
-            return to_toml(system.name)
-        keys = asdict(system).items()
-        return f"{{ {', '.join(f'{key} = {to_toml(value)}' for key, value in keys if value)} }}"
-
-    environment.filters |= {"path": path, "row": row}
+    environment.filters |= {"path": path}
     kept = [each for each in values["choices"] if not each.problem]
     rows = rows_of(kept, values["plan"])
     template = resources.files(__package__) / "experiment.toml.j2"

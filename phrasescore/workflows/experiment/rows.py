@@ -1,7 +1,7 @@
 """The networks and the rows in an experiment's file."""
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -17,7 +17,7 @@ from phrasescore.features.packages import find_class
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config, preset_names
 from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names
-from phrasescore.settings.toml_file import TomlTable, unknown
+from phrasescore.settings.toml_file import TomlTable, to_toml, unknown
 from phrasescore.systems.system import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
@@ -131,6 +131,13 @@ class Row:
     def places(self) -> dict[str, tuple[str, ...]]:
         """Return the names of the models and features in each place."""
         return {"columns": self.columns, "search": self.search, "lists": self.lists}
+
+    def to_toml(self) -> str:
+        """Return the row as an experiment's file has it: a standard row is a name."""
+        if self == STANDARD.get(self.name):
+            return to_toml(self.name)
+        keys = [f"{key} = {to_toml(value)}" for key, value in asdict(self).items() if value]
+        return f"{{ {', '.join(keys)} }}"
 
     def features(self) -> frozenset[tuple[str, str]]:
         """Return (place, name) of each model and feature, where the place is its list of names."""
