@@ -19,6 +19,9 @@ ShortlistSize = Annotated[int, Meta(ge=1, le=1 << 30)]
 Count = Annotated[int, Meta(ge=0)]
 Amount = Annotated[float, Meta(ge=0.0)]
 Positive = Annotated[float, Meta(gt=0.0)]
+# From and below these numbers of sentence pairs some kinds have another preset. With fewer ones,
+# networks learn nothing; the small presets are made for more.
+FEWEST_PAIRS, FEW_PAIRS = 1_000, 15_000
 Dropout = Annotated[float, Meta(ge=0.0, le=0.9)]
 
 
@@ -171,10 +174,17 @@ class NetworkKind:
     # Whether its small preset trains faster in bfloat16 than in float32 on a CPU with AMX.
     gains_by_bfloat16: bool = False
 
+    has_few_preset: bool = False  # whether it has a preset for some thousand sentence pairs
+
     @property
     def default_preset(self) -> str:
         """The name of the preset that is used by default."""
         return f"{self.name}-small"
+
+    def preset_for(self, pairs: int) -> str:
+        """Return the name of the usual preset for a number of sentence pairs."""
+        is_few = self.has_few_preset and FEWEST_PAIRS <= pairs < FEW_PAIRS
+        return f"{self.name}-few" if is_few else self.default_preset
 
 
 KINDS = {
@@ -197,6 +207,7 @@ KINDS = {
             other_names=("rnnenc", "rnn"),
             scores_phrases=True,
             has_source_vectors=True,
+            has_few_preset=True,
         ),
         NetworkKind(
             name="grconv",
@@ -233,6 +244,7 @@ KINDS = {
             other_names=("rnnsearch",),
             aligns_words=True,
             gains_by_bfloat16=True,
+            has_few_preset=True,
         ),
         NetworkKind(
             name="transformer",

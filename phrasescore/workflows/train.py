@@ -9,7 +9,7 @@ from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.errors import ArgumentError
 from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.io.text import same_file
+from phrasescore.io.text import count_lines, is_stream, read_blocks, same_file
 from phrasescore.models.checkpoint import CurvePoint, TrainingRecord
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
@@ -26,6 +26,8 @@ from phrasescore.vocabulary import CHARACTERS
 from phrasescore.workflows.training_pairs import read_training_pairs
 
 _logger = logging.getLogger(__name__)
+
+_TABLE_LINES = 40  # lines of a phrase table for each sentence pair: 19 to 90, and more per word
 
 
 def train(
@@ -75,7 +77,10 @@ def train(
     if subwords is not None:
         changes.append(f"vocabulary.subwords={subwords}")
     config = optional_path(settings.config)
-    layered = layer_settings(network, settings.preset, config, changes, settings.limits(), stored)
+    preset = settings.preset
+    if preset is None and config is None and stored is None:
+        preset = network.preset_for(_count_pairs(paths))
+    layered = layer_settings(network, preset, config, changes, settings.limits(), stored)
     if layered.vocabulary.subwords and network.is_aligned:
         problem = f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
         raise ArgumentError(problem)
@@ -98,6 +103,14 @@ def train(
         keep_work=state.keep_work,
     )
     return run_training(run, state, compute, progress)
+
+
+def _count_pairs(paths: tuple[str, ...]) -> int:
+    """Return the number of sentence pairs in files, about that for a table; 0 for a stream."""
+    if is_stream(paths[0]):
+        return 0
+    lines = sum(map(count_lines, read_blocks(paths[0])))
+    return lines if len(paths) > 1 else lines // _TABLE_LINES
 
 
 def run_training(

@@ -17,7 +17,7 @@ from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import KINDS
+from phrasescore.settings.kinds import FEW_PAIRS, KINDS
 from phrasescore.systems.search import SearchTask, SearchWork
 from phrasescore.workflows.bleu_training import BLEU_SHARE
 from phrasescore.workflows.experiment.config import Experiment
@@ -36,11 +36,8 @@ _USUAL_PAIRS = 29_000  # the sentence pairs for which `_NETWORKS` has minutes
 _LEAST_FACTOR, _MOST_FACTOR = 0.13, 10.0
 _MOST_SCALE = 4  # a network gets at most this multiple of its usual time
 _PARTS = 10_000  # into which the usual time is divided
-# Fewer updates teach a network of text nothing: 12 epochs of 1,500 pairs are 280.
+# Fewer updates teach a network of text nothing.
 _LEAST_UPDATES = 3_000
-_COLUMN_EPOCHS = 2.0  # of a table of few sentences; see `_SIZES`
-_FEW_PAIRS = 15_000  # below, the epochs of the presets are enough, or `_LEAST_UPDATES`
-_FEWEST_PAIRS = 4_000  # below, networks are trained in batches of `_BATCH` pairs
 # Forecasts vary by some percent from one run to the next.
 _MARGIN = 1.1
 
@@ -131,28 +128,11 @@ _NETWORKS = (
 
 _SHORTLIST = "set.vocabulary.target_size = 30_000"
 _SHORTLISTS = ("set.vocabulary.source_size = 30_000", _SHORTLIST)
-_SMALL = "set.model = { hidden_size = 128, embedding_size = 96, alignment_size = 128 }"
-_COLUMN = ("set.model = { hidden_size = 128, dropout = 0.2 }", "set.training.learning_rate = 8e-3")
-_BATCH = 32
-_OFTEN = f"{{ learning_rate = 2e-3, batch_size = {_BATCH}, validation_updates = 100 }}"
-# Settings that replace a preset's, by kind, from a number of sentence pairs on.
-_SIZES: dict[int, dict[str, tuple[str, ...]]] = {
-    # Rare words, which cost little time with a sampled softmax.
-    300_000: {
-        **dict.fromkeys(("joint", "rnnsearch", "encoder-decoder"), _SHORTLISTS),
-        "cslm": (_SHORTLIST,),
-    },
-    # The small presets are made for this.
-    _FEW_PAIRS: {},
-    # The shipped example, 9,200 pairs. With more epochs, or without dropout, its column learns the
-    # wrong pairs of the table by heart.
-    _FEWEST_PAIRS: {
-        "rnnsearch": (_SMALL, "set.training.learning_rate = 3e-3"),
-        "encoder-decoder": _COLUMN,
-    },
-    # 1,500 pairs of Multi30k: 4 minutes, 1,300 updates, gained 1.5 BLEU (p = 0.02) on 300 sentences
-    # of test. The preset's 12 epochs, 280 updates, learned nothing.
-    0: {"rnnsearch": (_SMALL, f"set.training = {_OFTEN}"), "encoder-decoder": _COLUMN},
+_LARGE = 300_000  # pairs from which shortlists are larger
+# Rare words, which cost little time with a sampled softmax.
+_LARGER = {
+    **dict.fromkeys(("joint", "rnnsearch", "encoder-decoder"), _SHORTLISTS),
+    "cslm": (_SHORTLIST,),
 }
 
 
@@ -167,7 +147,6 @@ def choose_networks(
     :param cross_fits: whether the training text can be translated for training for BLEU.
     :param characters: whether the system translates characters.
     """
-    sizes = next(sizes for least, sizes in _SIZES.items() if pairs >= least)
     factor = min(max(pairs / _USUAL_PAIRS, _LEAST_FACTOR), _MOST_FACTOR)
     choices = []
     for each in _NETWORKS:
@@ -180,18 +159,21 @@ def choose_networks(
             problem = "a joint model gains more; the row +CSLM+joint+RNN has both"
         elif pairs < each.pairs:
             problem = f"it learns too little from {pairs:,} sentence pairs; it needs {each.pairs:,}"
-        keys = (*each.keys, *sizes.get(each.kind, ()))
+        kind, keys = KINDS[each.kind], each.keys
+        preset = kind.default_preset if characters else kind.preset_for(pairs)
+        if preset != kind.default_preset:
+            keys = (f'preset = "{preset}"', *keys)
+        elif pairs >= _LARGE:
+            keys = (*keys, *_LARGER[each.kind])
         if not cross_fits:
             keys = tuple(key for key in keys if key not in _BLEU)
         if characters:
             keys = (*keys, "set.vocabulary.subwords = 1")
-        preset = Config.preset(KINDS[each.kind].default_preset).training
-        epochs = preset.epochs * (1 if pairs < _FEW_PAIRS else _MOST_SCALE)
+        training = Config.preset(preset).training
+        epochs = training.epochs * (1 if pairs < FEW_PAIRS else _MOST_SCALE)
         if each.kind != "encoder-decoder":
-            batch = _BATCH if pairs < _FEWEST_PAIRS else preset.batch_size
-            epochs = max(epochs, math.ceil(_LEAST_UPDATES * batch / pairs))
-        elif pairs < _FEW_PAIRS:
-            epochs = _COLUMN_EPOCHS
+            updates = training.updates or _LEAST_UPDATES
+            epochs = max(epochs, math.ceil(updates * training.batch_size / pairs))
         choice = replace(each, keys=keys, epochs=epochs, problem=problem)
         choices.append(replace(choice, minutes=each.minutes * factor, least=each.least * factor))
     return choices
