@@ -81,7 +81,7 @@ def train_for_bleu(
             raise PhrasescoreError(f"{work}: {problem}")
         before = inputs if journal is None else journal.inputs
         check_settings(before, inputs, f"{work}: the run", _START_OVER)
-        *prepared, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
+        source, target, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
         write_journal(work / _JOURNAL, _Journal(inputs))
         start = work / "start" if model is None else Path(model)
         again = {
@@ -94,7 +94,7 @@ def train_for_bleu(
         lists = work / "lists"
         if not lists.exists():
             write_fold_lists(
-                *(system, *prepared, links, lists),
+                *(system, source, target, links, lists),
                 resume=state.resume,
                 compute=replace(compute, workers=compute.threads),
                 progress=progress,
@@ -106,7 +106,8 @@ def train_for_bleu(
             fine_tune_column(
                 start,
                 lists,
-                *map(Path, prepared),
+                source,
+                target,
                 trained,
                 kind=kind,
                 settings=ListTraining(feature=feature, minutes=minutes, seed=settings.seed),
@@ -122,17 +123,18 @@ def train_for_bleu(
 
 def _prepare(
     system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, work: Path
-) -> tuple[StrPath, ...]:
+) -> tuple[Path, Path, Path]:
     """Return the text in the system's words and its word alignment, after checking them."""
     try:
-        prepared = text.prepare({"train": given}, work / "text")["train"]
-        links = aligned or find_alignment((text.table.parent, system.folder), prepared)
+        source, target = text.prepare({"train": given}, work / "text")["train"]
+        links = find_alignment((text.table.parent, system.folder), (source, target))
+        links = links if aligned is None else Path(aligned)
         if links is None:
             problem = "found no file aligned.* of the text beside the phrase table"
             raise ArgumentError(f"--alignments is missing: {problem}")
-        check_folds(system, *prepared, links)
+        check_folds(system, source, target, links)
     except PhrasescoreError:
         if not (work / _JOURNAL).exists():
             remove_folder(work)
         raise
-    return (*prepared, links)
+    return source, target, links

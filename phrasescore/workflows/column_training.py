@@ -75,9 +75,9 @@ def _tune_with(
     sentences = [split_words(line.decode()) for line in islice(read_lines(str(source)), _TUNED)]
     read = list(islice(read_every_list(str(path)), _TUNED))
     phrases = [list(_phrases(each, sentences[each.id])) for each in read]
-    values = dict.fromkeys(pair for rows in phrases for row in rows for pair in row)
-    log_probs = load_model(model, compute=compute).score(*zip(*values, strict=True))
-    values = dict(zip(values, log_probs, strict=True))
+    pairs = list(dict.fromkeys(pair for rows in phrases for row in rows for pair in row))
+    log_probs = load_model(model, compute=compute).score(*zip(*pairs, strict=True))
+    values = dict(zip(pairs, log_probs, strict=True))
     with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
         names = [Path(folder) / name for name in ("lists", "references")]
         with writing(names[0]), open(names[0], "wb") as file:

@@ -82,7 +82,7 @@ def write_fold_lists(
     :param resume: continue a run that was stopped; finished folds are kept.
     :raises PhrasescoreError: if the system cannot be built again from the text.
     """
-    text = _AlignedText(*map(os.fspath, (source, target, alignments)))
+    text = _AlignedText(os.fspath(source), os.fspath(target), os.fspath(alignments))
     read = read_system(system)
     check_files((*text, *read.files()), ())
     folder, work = model_folders(output)
@@ -106,7 +106,7 @@ def write_fold_lists(
 
 def check_folds(system: System, source: StrPath, target: StrPath, alignments: StrPath) -> None:
     """Raise the errors of `write_fold_lists` in its inputs."""
-    text = _AlignedText(*map(os.fspath, (source, target, alignments)))
+    text = _AlignedText(os.fspath(source), os.fspath(target), os.fspath(alignments))
     _FoldBuilder(system, text, Compute(), None)
 
 
@@ -164,8 +164,8 @@ class _FoldBuilder:
             if counts[0] - words in (2, 3):
                 self._own[os.path.abspath(path)], self._order = _LM, len(counts)
             else:
-                text = "%s is not a model of %s: all folds are translated with it"
-                _logger.info(text, path, shown_path(self._text.target))
+                kept = "%s is not a model of %s: all folds are translated with it"
+                _logger.info(kept, path, shown_path(self._text.target))
 
     def _problem(self, problem: str) -> PhrasescoreError:
         cure = "lists of training text are made only with systems that `build` can make again"
@@ -200,7 +200,7 @@ class _FoldBuilder:
 
         What a stopped run has finished there is used.
         """
-        names = [work / name for name in ("source", "target", "aligned")]
+        names = (work / "source", work / "target", work / "aligned")
         size = len(self._pairs)
         first, after = number * size // FOLDS, (number + 1) * size // FOLDS
         with ExitStack() as stack, writing(work):

@@ -15,7 +15,7 @@ import jinja2
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.moses_ini import MosesIni
-from moses_integration.source_text import Markup, markup_of, read_source
+from moses_integration.source_text import markup_of, read_source
 from moses_integration.text_settings import to_toml
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import usable_threads
@@ -24,7 +24,7 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.corpora import read_parallel_text, read_together
 from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import check_output, open_output
-from phrasescore.io.text import count_lines, read_blocks, read_lines
+from phrasescore.io.text import Markup, count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.system import read_system
@@ -184,7 +184,7 @@ def _write(
     choices = choose_networks(
         pairs,
         has_alignment=alignments is not None,
-        cross_fits=cross_fits(moses_ini, *train, alignments),
+        cross_fits=cross_fits(moses_ini, train[0], train[1], alignments),
         characters=characters,
     )
     whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))

@@ -1,9 +1,7 @@
 """Promises of the optimizers and of the objective of expected BLEU."""
 
 import itertools
-import logging
 import math
-from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,7 +10,7 @@ from torch import Tensor, nn
 from phrasescore.errors import ModelError
 from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training import expected_bleu, optimizers
-from phrasescore.training.expected_bleu import ExpectedBleuLoop, expected_gains
+from phrasescore.training.expected_bleu import expected_gains
 from phrasescore.training.optimizers import FusedAdadelta, TorchOptimizer, build_optimizer
 from phrasescore.training.stores import KnownScores
 
@@ -298,28 +296,3 @@ def test_the_deviation_is_inside_lists() -> None:
     # One more list has totals -2 and 2.
     lists.append((scores([0.0, 0.0], [0.0, 0.0], [0, 0]), torch.tensor([-1.0, 1.0]).double()))
     assert expected_bleu._spread(lists, 2.0) == pytest.approx(math.sqrt(16 / 5))
-
-
-def test_a_network_gets_the_weight_that_is_best_on_the_held_out_lists(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    # In the first list the second hypothesis is best with weights above 1, and gains 0.6; in the
-    # second list it is best with weights above 2, and loses 0.4.
-    lists = [
-        (scores([0.0, -1.0, -11.0], [0.2, 0.8, 0.0], [0, 0, 0]), [-2.0, -1.0, -1.0]),
-        (scores([0.0, -4.0], [0.9, 0.5], [0, 0]), [-3.0, -1.0]),
-    ]
-    loop = object.__new__(ExpectedBleuLoop)
-    loop.num_held_out = 2
-    batches = [
-        (SimpleNamespace(scores=known), torch.tensor(values).double()) for known, values in lists
-    ]
-    loop._held_out_values = lambda: batches  # type: ignore[method-assign,assignment,return-value]
-    with caplog.at_level(logging.INFO):
-        found = loop._choose_weight()
-    # The squared deviations of the other features are 74 and 8, the network's are 6 / 9 and 2. Of
-    # their ratio's root, 5.55, times 1, 1 / sqrt(2), 1 / 2, ..., the fourth is 1.96.
-    assert found == pytest.approx(math.sqrt(82 / (8 / 3) / 8))
-    assert caplog.messages == [
-        "the network gets the weight 1.961: expected BLEU 85.00, 55.00 without it"
-    ]

@@ -15,6 +15,7 @@ from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.compute import Compute
 from phrasescore.workflows import fold_lists
+from phrasescore.workflows import translate as translating
 from phrasescore.workflows.fold_lists import lists_in, write_fold_lists
 from tests.command_line import run, succeeded
 from tests.reference_ngrams import ReferenceNgrams, log10_prob
@@ -80,7 +81,7 @@ def test_each_sentence_is_translated_by_the_system_of_the_other_folds(folder: Pa
         ReferenceNgrams([tuple(pair[1].split()) for pair in others], 2)
         for others in (PAIRS[: 15 * place] + PAIRS[15 * place + 15 :] for place in range(4))
     ]
-    seen = []
+    seen = list[int]()
     for number, words, features in hypotheses(lists):
         if seen[-1:] != [number]:  # the best hypothesis
             seen.append(number)
@@ -105,7 +106,7 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = contents(fold(folder, "whole"))
-    translate, places = fold_lists.translate, list[str]()
+    translate, places = translating.translate, list[str]()
 
     def stopping(*given: Any, **more: Any) -> None:
         places.append(given[1].parent.name)

@@ -86,8 +86,8 @@ def test_characters_have_only_networks_that_read_the_lists_words() -> None:
 
 @pytest.mark.parametrize("pairs", [1_000, 1_500, 9_200, 29_000])
 def test_the_epochs_leave_networks_of_text_enough_updates(pairs: int) -> None:
-    # The presets' batches, and 32 pairs for rnnsearch-small if there are few.
-    rnnsearch = 32 if pairs < 4_000 else 64
+    # The batches of the presets
+    rnnsearch = 32 if pairs < 15_000 else 64
     sizes = {"joint": 32, "cslm": 32, "rnnsearch": rnnsearch, "backward": rnnsearch}
     for each in choose_networks(pairs):
         if each.model in sizes:

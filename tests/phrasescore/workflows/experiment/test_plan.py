@@ -340,13 +340,13 @@ def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
         wanted, folder / "out", sizes, pairs=1_000, words=10.0, phrases=64_000, loading=3.0,
         sentence=0.5,
     )  # fmt: skip
+    bleu = ('objective = "bleu"',)
     kept = [
-        NetworkChoice(*names, "", 1, minutes=minutes, least=1.0, keys=keys)
-        for *names, minutes, keys in (
-            ("rnnsearch", "rnnsearch", "lists", "RNNsearch", 2.0, ()),
-            ("cslm", "cslm", "search", "CSLM", 1.0, ()),
-            ("encoder-decoder", "encoder-decoder", "columns", "RNN", 3.0, ('objective = "bleu"',)),
-        )
+        NetworkChoice("rnnsearch", "rnnsearch", "lists", "RNNsearch", "", 1, 2.0, 1.0),
+        NetworkChoice("cslm", "cslm", "search", "CSLM", "", 1, 1.0, 1.0),
+        NetworkChoice(
+            "encoder-decoder", "encoder-decoder", "columns", "RNN", "", 1, 3.0, 1.0, bleu
+        ),
     ]
     plan = TuningPlan(5, 7, sentences=150)
     found = {step.name: seconds for step, seconds in forecast.steps(kept, plan).items()}
