@@ -17,7 +17,7 @@ from moses_integration.alignments import parse_links
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
-from moses_integration.phrase_table import read_phrase_table
+from moses_integration.table_line import parse_line
 from moses_integration.weight_lines import write_weights
 from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
@@ -25,6 +25,7 @@ from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import read_parallel_text, read_together
 from phrasescore.io.folders import locked, model_folders, remove_folder
 from phrasescore.io.output import check_files, open_output, writing
+from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.building import Estimating
@@ -176,9 +177,9 @@ class _FoldBuilder:
 
         A pair is explained by a sentence pair that has both phrases.
         """
-        size = sum(1 for _ in read_phrase_table(path))
-        lines = islice(read_phrase_table(path), 0, None, max(1, size // _SAMPLE))
-        sample = sorted({line.pair for line in lines})
+        size = sum(map(count_lines, read_blocks(path)))
+        lines = islice(enumerate(read_lines(path), 1), 0, None, max(1, size // _SAMPLE))
+        sample = sorted({parse_line(path, *line, _TABLE_SCORES)[0] for line in lines})
         starts = {word: list(pairs) for word, pairs in groupby(sample, lambda pair: pair.source[0])}
         missing = set(sample)
         for sentence in self._pairs:
