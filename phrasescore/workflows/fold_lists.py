@@ -9,7 +9,7 @@ import logging
 import os
 import tempfile
 from contextlib import ExitStack
-from itertools import groupby, islice
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +17,7 @@ from moses_integration.alignments import parse_links
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
-from moses_integration.table_line import parse_line
+from moses_integration.phrase_table import read_table_blocks
 from moses_integration.weight_lines import write_weights
 from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
@@ -25,7 +25,6 @@ from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import read_parallel_text, read_together
 from phrasescore.io.folders import locked, model_folders, remove_folder
 from phrasescore.io.output import check_files, open_output, writing
-from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.building import Estimating
@@ -44,7 +43,8 @@ _FEWEST = 1_000  # sentence pairs: with fewer, a fold's tables know too few word
 # A list needs hypotheses that differ, and not the best one.
 _REQUEST = ListRequest(50, distinct=True, segmentation=True)
 _LIMITS = {"search-algorithm": "cube", "cube-pruning-pop-limit": 300}
-_SAMPLE = 1_000  # lines of the table that are looked up in the text
+# About so many lines of the table, at least so far from each other, are looked up in the text.
+_SAMPLE, _STEP = 1_000, 100
 _LEAST_EXPLAINED = 0.9  # share of them that the text has
 
 
@@ -177,10 +177,14 @@ class _FoldBuilder:
 
         A pair is explained by a sentence pair that has both phrases.
         """
-        size = sum(map(count_lines, read_blocks(path)))
-        lines = islice(enumerate(read_lines(path), 1), 0, None, max(1, size // _SAMPLE))
-        sample = sorted({parse_line(path, *line, _TABLE_SCORES)[0] for line in lines})
-        starts = {word: list(pairs) for word, pairs in groupby(sample, lambda pair: pair.source[0])}
+        pairs = [
+            pair
+            for block in read_table_blocks(path)
+            for place in range(0, block.num_lines, _STEP)
+            for pair in block.lines(place, place + 1).pairs()
+        ]
+        sample = sorted(set(pairs[:: max(1, len(pairs) // _SAMPLE)]))
+        starts = {word: list(same) for word, same in groupby(sample, lambda pair: pair.source[0])}
         missing = set(sample)
         for sentence in self._pairs:
             source, target = (f" {' '.join(side)} " for side in sentence)
