@@ -35,6 +35,7 @@ from phrasescore.workflows.experiment.choice import (
     TuningPlan,
     choose_networks,
     divide_time,
+    measure_perplexity,
     measure_search,
     rows_of,
 )
@@ -161,6 +162,7 @@ def _write(
     alignments = None if given_alignments is None else Path(given_alignments)
     if alignments is None:
         alignments = find_alignment((table.parent, own), train)
+    dev = [line.decode().split() for line in read_lines(str(texts["dev"][1]))]
     cores = usable_threads(None)
     jobs = min(cores, _MOST_JOBS)
     phrases = sum(map(count_lines, read_blocks(str(table))))
@@ -177,12 +179,13 @@ def _write(
         monolingual=monolingual,
         texts=texts,
         stack=None if has_limits else _STACK,
-        is_short=characters and _is_short(texts["dev"][1]),
+        is_short=characters and 2 * sum(len(words) < _SHORT for words in dev) > len(dev),
         jobs=jobs,
         threads=max(1, cores // jobs),
     )
     choices = choose_networks(
         pairs,
+        measure_perplexity(search, dev),
         has_alignment=alignments is not None,
         cross_fits=cross_fits(moses_ini, train[0], train[1], alignments),
         characters=characters,
@@ -236,12 +239,6 @@ def _forecast(
         *measure_search(search, sample),
     )
     return forecast, len(sample)
-
-
-def _is_short(text: Path) -> bool:
-    """Return whether most lines have too few words for BLEU."""
-    lengths = [len(line.split()) for line in read_lines(str(text))]
-    return 2 * sum(length < _SHORT for length in lengths) > len(lengths)
 
 
 def _saved(plan: TuningPlan, kept: Sequence[NetworkChoice], num_sentences: int) -> Iterator[str]:

@@ -66,8 +66,8 @@ def kept(choices: Sequence[NetworkChoice]) -> list[str]:
     ("pairs", "models"),
     [
         (999, []),
-        (1_500, ["joint", "rnnsearch", "encoder-decoder"]),
-        (9_200, ["joint", "rnnsearch", "encoder-decoder"]),
+        (1_500, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
+        (9_200, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
         (29_000, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
         (1_000_000, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
     ],
@@ -76,6 +76,23 @@ def test_more_text_has_more_networks(pairs: int, models: list[str]) -> None:
     assert kept(choose_networks(pairs)) == models
     without = ["cslm" if model == "joint" else model for model in models]
     assert kept(choose_networks(pairs, has_alignment=False)) == without
+
+
+@pytest.mark.parametrize(
+    ("pairs", "perplexity", "models"),
+    [
+        (4_071, 371, ["rnnsearch", "backward"]),
+        (4_071, 60, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
+        (29_000, 371, ["joint", "rnnsearch", "encoder-decoder", "backward"]),
+    ],
+)
+def test_few_sentences_of_varied_text_have_networks_on_lists(
+    pairs: int, perplexity: float, models: list[str]
+) -> None:
+    choices = choose_networks(pairs, perplexity)
+    assert kept(choices) == models
+    problem = "4,071 sentence pairs of varied text are too few for it: the n-gram model has a perpl"
+    assert any(each.problem.startswith(problem) for each in choices) == ("joint" not in models)
 
 
 def test_characters_have_only_networks_that_read_the_lists_words() -> None:
@@ -172,7 +189,7 @@ def test_the_file_is_an_experiment_that_says_what_is_in_it() -> None:
     total = re.search(r"^In all: (\d):(\d\d)$", result.stdout, re.MULTILINE)
     assert total is not None
     assert 60 * int(total[1]) + int(total[2]) <= 180
-    assert "Without backward: it learns too little from 1,200 sentence pairs" in result.stdout
+    assert "Without backward: there is no time for it in 3 minutes" in result.stdout
     shown = succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run")).stdout
     assert "tune +joint seed 1" in shown
     found = values()
