@@ -189,7 +189,7 @@ def test_the_file_is_an_experiment_that_says_what_is_in_it() -> None:
     total = re.search(r"^In all: (\d):(\d\d)$", result.stdout, re.MULTILINE)
     assert total is not None
     assert 60 * int(total[1]) + int(total[2]) <= 180
-    assert "Without backward: there is no time for it in 3 minutes" in result.stdout
+    assert "Without cslm: a joint model gains more" in result.stdout
     shown = succeeded(run("experiment", "new.toml", "-o", "out", "--dry-run")).stdout
     assert "tune +joint seed 1" in shown
     found = values()
