@@ -44,14 +44,15 @@ def fine_tuning(
     :param start: the network that is trained further.
     """
     assert data.train is not None
-    minutes = model.minutes
-    if minutes is not None and model.start is None:  # those of the first part
-        minutes *= BLEU_SHARE
+    changes = model.changes
+    if model.start is None:  # they are those of the first part
+        minutes = model.minutes and BLEU_SHARE * model.minutes
+        changes = {"minutes": minutes, "seed": model.seed}
     settings = {
         "model": start,
         "lists": lists,
         "source": data.train[0],
         "target": data.train[1],
-        "settings": ListTraining(feature=feature, minutes=minutes, seed=model.seed),
+        "settings": ListTraining(feature=feature, **changes),
     }
     return settings, (start, lists, *data.train)

@@ -226,7 +226,7 @@ def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str
 
 def _like_its_start(own: TomlTable, model: ModelPlan, start: ModelPlan) -> ModelPlan:
     """Return a network with its kind and direction copied from the network that it starts from."""
-    for key in ("path", "preset", "kind", "reverse", "right_to_left", "epochs", "updates", "set"):
+    for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
             raise own.error(key, f"is that of {start.name}, which is trained further: remove it")
     if model.objective != "bleu":

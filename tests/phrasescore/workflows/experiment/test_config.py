@@ -84,8 +84,8 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ),
         (
             "= 2",
-            f"{FINE} = 'encoder-decoder'\nupdates = 3",
-            "[models.fine] updates: is that of encoder-decoder, which is trained further: remove",
+            f"{FINE} = 'encoder-decoder'\nreverse = true",
+            "[models.fine] reverse: is that of encoder-decoder, which is trained further: remove",
         ),
         (
             "= 2",

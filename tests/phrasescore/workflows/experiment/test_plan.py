@@ -136,7 +136,7 @@ def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
 def test_a_column_is_trained_for_bleu_with_lists_of_the_first_row(folder: Path) -> None:
     before = "systems = ['Baseline', '+RNN', {name = '+tuned', columns = ['tuned']}]"
     more = "[models.encoder-decoder]\nobjective = 'bleu'\nminutes = 9\nseed = 3\nupdates = 5\n"
-    more += f"[models.tuned]\nobjective = 'bleu'\nstart = 'other'\nminutes = 3\n{ONE}"
+    more += f"[models.tuned]\nobjective = 'bleu'\nstart = 'other'\nminutes = 3\nupdates = 7\n{ONE}"
     more += "[models.other]\nkind = 'encoder-decoder'\nreverse = true\n"
     plan = aligned_plan(folder, before, more)
     assert names(plan)[:9] == [
@@ -160,10 +160,10 @@ def test_a_column_is_trained_for_bleu_with_lists_of_the_first_row(folder: Path) 
     first = steps["train encoder-decoder.start"].settings
     assert first["settings"] == NewNetwork(minutes=9, seed=3, updates=5)
     assert first["output"] == out / "models" / "encoder-decoder.start"
-    # At most half of the minutes after a first part; all of them without it.
+    # At most half of the minutes after a first part; without it, the limits are its own.
     for name, start, settings in (
         ("encoder-decoder", "encoder-decoder.start", ListTraining(minutes=4.5, seed=3)),
-        ("tuned", "other", ListTraining(minutes=3)),
+        ("tuned", "other", ListTraining(minutes=3, updates=7)),
     ):
         assert steps[f"train {name}"].settings == {
             "kind": "encoder-decoder",
