@@ -91,6 +91,10 @@ def test_few_sentences_of_varied_text_have_networks_on_lists(
 ) -> None:
     choices = choose_networks(pairs, perplexity)
     assert kept(choices) == models
+    keys = next(each.keys for each in choices if each.model == "rnnsearch")
+    few = {'preset = "rnnsearch-few"', 'preset = "rnnsearch-small"'}
+    wanted = {371: 'preset = "rnnsearch-few"', 60: 'preset = "rnnsearch-small"'}
+    assert few & {*keys} == ({wanted[perplexity]} if pairs < 15_000 else set())
     problem = "4,071 sentence pairs of varied text are too few for it: the n-gram model has a perpl"
     assert any(each.problem.startswith(problem) for each in choices) == ("joint" not in models)
 
@@ -104,7 +108,7 @@ def test_characters_have_only_networks_that_read_the_lists_words() -> None:
 @pytest.mark.parametrize("pairs", [1_000, 1_500, 9_200, 29_000])
 def test_the_epochs_leave_networks_of_text_enough_updates(pairs: int) -> None:
     # The batches of the presets
-    rnnsearch = 32 if pairs < 15_000 else 64
+    rnnsearch = 32 if pairs < 4_000 else 64
     sizes = {"joint": 32, "cslm": 32, "rnnsearch": rnnsearch, "backward": rnnsearch}
     for each in choose_networks(pairs):
         if each.model in sizes:
