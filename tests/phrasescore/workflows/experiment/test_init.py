@@ -87,7 +87,7 @@ def test_more_text_has_more_networks(pairs: int, models: list[str]) -> None:
     ],
 )
 def test_few_sentences_of_varied_text_have_networks_on_lists(
-    pairs: int, perplexity: float, models: list[str]
+    pairs: int, perplexity: int, models: list[str]
 ) -> None:
     choices = choose_networks(pairs, perplexity)
     assert kept(choices) == models
