@@ -354,7 +354,7 @@ def test_a_forecast_adds_up_what_each_step_reads(folder: Path) -> None:
     # round of tuning adds 0.004 s, a network that scores the list 0.03 s, and a network in the
     # search 10 words of 0.009 s. This one has trials of 4 weights on 100 sentences. A fold's table
     # takes 40 us per line, its sentences are translated in 0.8 of the time of others, and training
-    # for BLEU takes half the time of training, and reads a list in 4 ms. Columns: 6,400 lines in a second.
+    # for BLEU takes half the time of training, and reads a list in 4 ms. Columns: 6,400 lines/s.
     assert found == pytest.approx(
         {
             "train rnnsearch": 4 + 120,
