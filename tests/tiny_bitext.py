@@ -4,6 +4,8 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
+from tests.command_line import run, succeeded
+
 LINKS = "0-0 1-2 2-1 3-3 4-4 5-6 6-5"  # the word alignment of each pair
 
 _NOUNS = {
@@ -43,3 +45,11 @@ def write_bitext(folder: Path, pairs: Sequence[tuple[str, str]]) -> None:
         (folder / name).write_text("".join(lines), encoding="utf-8")
     more = (" 7-7" * (len(source.split()) > 7) for source, _ in pairs)
     (folder / "links").write_text("".join(f"{LINKS}{link}\n" for link in more))
+
+
+def build_bitext(folder: Path, pairs: Sequence[tuple[str, str]]) -> Path:
+    """Write the files of `write_bitext`, build the system ``model``, and return ``folder``."""
+    write_bitext(folder, pairs)
+    words = ("--alignments", folder / "links", "--lm-order", "2", "--workers", "1")
+    succeeded(run("build", folder / "s", folder / "t", "-o", folder / "model", *words))
+    return folder

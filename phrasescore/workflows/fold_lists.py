@@ -43,7 +43,7 @@ _FEWEST = 1_000  # sentence pairs: with fewer, a fold's tables know too few word
 # A list needs hypotheses that differ, and not the best one.
 _REQUEST = ListRequest(50, distinct=True, segmentation=True)
 _LIMITS = {"search-algorithm": "cube", "cube-pruning-pop-limit": 300}
-# About so many lines of the table, at least so far from each other, are looked up in the text.
+# Number of lines of the table that are looked up in the text, and the least distance between them.
 _SAMPLE, _STEP = 1_000, 100
 _LEAST_EXPLAINED = 0.9  # share of them that the text has
 

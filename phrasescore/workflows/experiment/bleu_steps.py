@@ -45,7 +45,7 @@ def fine_tuning(
     """
     assert data.train is not None
     changes = model.changes
-    if model.start is None:  # they are those of the first part
+    if model.start is None:  # the changes are for the first part
         minutes = model.minutes and BLEU_SHARE * model.minutes
         changes = {"minutes": minutes, "seed": model.seed}
     settings = {

@@ -228,13 +228,13 @@ def _like_its_start(own: TomlTable, model: ModelPlan, start: ModelPlan) -> Model
     """Return a network with its kind and direction copied from the network that it starts from."""
     for key in ("path", "preset", "kind", "reverse", "right_to_left"):
         if getattr(model, key):
-            raise own.error(key, f"is that of {start.name}, which is trained further: remove it")
+            raise own.error(key, f"is copied from {start.name}: remove it")
     if model.objective != "bleu":
         raise own.error("start", 'is for objective = "bleu"')
     if start.objective == "bleu" or (not start.kind and start.name not in KINDS):
         problem = f"expected a network that is trained on the table, got {start.name!r}"
         raise own.error("start", problem)
-    return replace(model, kind=start.kind or start.name, reverse=start.reverse)
+    return replace(model, kind=start.kind or start.name, **start.directions)
 
 
 def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:

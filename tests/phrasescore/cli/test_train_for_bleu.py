@@ -15,7 +15,7 @@ from phrasescore.records import WeightPair
 from phrasescore.settings.training import ListTraining
 from phrasescore.workflows import bleu_training, column_training, fold_lists
 from tests.command_line import check_refusal, run, succeeded, suggested_commands
-from tests.tiny_bitext import sentence_pairs, write_bitext
+from tests.tiny_bitext import build_bitext, sentence_pairs
 from tests.tiny_runs import KilledError
 
 PAIRS = sentence_pairs(40)
@@ -25,12 +25,7 @@ TEXT = ("--text", "s", "t")
 
 @pytest.fixture(scope="module", name="built")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a text ``s``, ``t`` and ``links``, and the system ``model``."""
-    folder = tmp_path_factory.mktemp("built")
-    write_bitext(folder, PAIRS)
-    words = ("--alignments", folder / "links", "--lm-order", "2", "--workers", "1")
-    succeeded(run("build", folder / "s", folder / "t", "-o", folder / "model", *words))
-    return folder
+    return build_bitext(tmp_path_factory.mktemp("built"), PAIRS)
 
 
 @pytest.fixture(autouse=True, name="folder")

@@ -17,9 +17,8 @@ from phrasescore.settings.compute import Compute
 from phrasescore.workflows import fold_lists
 from phrasescore.workflows import translate as translating
 from phrasescore.workflows.fold_lists import lists_in, write_fold_lists
-from tests.command_line import run, succeeded
 from tests.reference_ngrams import ReferenceNgrams, log10_prob
-from tests.tiny_bitext import LINKS, sentence_pairs, write_bitext
+from tests.tiny_bitext import LINKS, build_bitext, sentence_pairs
 from tests.tiny_runs import KilledError
 
 # Words that only the third fold has, at the end of sentence 35.
@@ -30,12 +29,7 @@ UNIGRAMS = "\\data\\\nngram 1=3\n\n\\1-grams:\n-1\t<unk>\n-1\t<s>\n-1\t</s>\n\n\
 
 @pytest.fixture(scope="module", name="built")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with a text ``s``, ``t`` and ``links``, and the system ``model``."""
-    folder = tmp_path_factory.mktemp("built")
-    write_bitext(folder, PAIRS)
-    words = ("--alignments", folder / "links", "--lm-order", "2", "--workers", "1")
-    succeeded(run("build", folder / "s", folder / "t", "-o", folder / "model", *words))
-    return folder
+    return build_bitext(tmp_path_factory.mktemp("built"), PAIRS)
 
 
 @pytest.fixture(name="folder")

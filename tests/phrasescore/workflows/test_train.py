@@ -9,8 +9,9 @@ from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import NewNetwork
+from phrasescore.workflows import train as module
 from tests.log import warnings
-from tests.tiny_runs import write_table
+from tests.tiny_runs import KilledError, write_table
 
 CPU = Compute(device="cpu", threads=1)
 
@@ -54,3 +55,31 @@ def test_a_table_becomes_a_model_whose_record_is_returned(
     begun = [place for place, now in enumerate(seen) if now.task == "train" and not now.done]
     before = seen[begun[-1] - 1]
     assert (before.task, before.finished) == ("read", True)
+
+
+@pytest.mark.parametrize(
+    ("files", "lines", "preset"),
+    [
+        ("st", 999, "rnnsearch-small"),
+        ("st", 1_000, "rnnsearch-few"),
+        ("st", 15_000, "rnnsearch-small"),
+        ("t", 40_000, "encoder-decoder-few"),  # a table, with 40 lines for each sentence pair
+        ("t", 39_999, "encoder-decoder-small"),
+    ],
+)
+def test_the_usual_preset_depends_on_the_number_of_pairs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: str, lines: int, preset: str
+) -> None:
+    for name in files:
+        (tmp_path / name).write_text("a\n" * lines)
+    seen = list[str]()
+
+    def stop(_kind: object, name: str, *_more: object) -> None:
+        seen.append(name)
+        raise KilledError
+
+    monkeypatch.setattr(module, "layer_settings", stop)
+    kind = preset.removesuffix("-few").removesuffix("-small")
+    with pytest.raises(KilledError):
+        phrasescore.train(kind, [tmp_path / name for name in files], tmp_path / "model")
+    assert seen == [preset]

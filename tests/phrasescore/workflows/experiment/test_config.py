@@ -85,7 +85,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         (
             "= 2",
             f"{FINE} = 'encoder-decoder'\nreverse = true",
-            "[models.fine] reverse: is that of encoder-decoder, which is trained further: remove",
+            "[models.fine] reverse: is copied from encoder-decoder: remove it",
         ),
         (
             "= 2",
