@@ -15,6 +15,7 @@ from phrasescore.io.output import check_files, optional_path, writing
 from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.config import layer_settings
 from phrasescore.settings.kinds import find_kind
 from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
 from phrasescore.systems.system import System, read_system
@@ -60,6 +61,11 @@ def train_for_bleu(
     for each in (kind, *(() if model is None else (load_checkpoint(model).config.kind,))):
         if not find_kind(each).scores_phrases:
             raise ArgumentError(f"--system: expected a network for phrase tables, got a {each}")
+    config = optional_path(settings.config)
+    # A wrong setting is found here, before there is a folder.
+    layer_settings(
+        find_kind(kind), settings.preset, config, [*settings.changes], settings.limits(), None
+    )
     folder, work = model_folders(output)
     read = read_system(system)
     ini = read.read_ini()

@@ -175,3 +175,9 @@ def test_a_mistake_is_refused_at_once_and_leaves_nothing(folder: Path) -> None:
     Path("model/aligned.grow-diag-final-and").unlink()
     check_refusal(train(*TEXT), "--alignments is missing: found no file aligned.* of the text", 2)
     assert sorted(path.name for path in folder.iterdir()) == before
+
+
+def test_a_wrong_setting_leaves_no_folder() -> None:
+    check_refusal(train(*TEXT, "--set", "model.hidden=8"), "hidden")
+    check_refusal(train(*TEXT, "--preset", "rnnsearch-small"), "rnnsearch-small")
+    assert not Path("new.work").exists()
