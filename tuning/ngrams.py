@@ -34,14 +34,12 @@ class NgramIndex:
     An n-gram is identified by the id of its first n-1 words and its last word, combined in a 64-bit
     integer. Ids are assigned by sorting these integers, without creating tuples of strings.
 
-    :param sentences: sequences of words, or strings, whose characters are treated as words.
-    :param max_order: the length of the longest n-grams, at least 1.
+    :param sentences: sequences of words.
     :ivar ngrams: the n-grams in the sentences, for each order from 1 on.
     :ivar sizes: the number of distinct n-grams of each order.
     """
 
-    def __init__(self, sentences: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER) -> None:
-        self._max_order = max_order
+    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
         self._words: dict[str, int] = {}
         words = [
             self._words.setdefault(word, len(self._words)) for text in sentences for word in text
@@ -71,7 +69,7 @@ class NgramIndex:
         starts = np.flatnonzero(words != _UNKNOWN)
         ids = words[starts]
         ngrams = [Ngrams(ids, owners[starts])]
-        for order in range(2, self._max_order + 1):
+        for order in range(2, MAX_ORDER + 1):
             inside = starts + (order - 1) < ends[starts]
             starts, ids = starts[inside], ids[inside]
             last = words[starts + (order - 1)]

@@ -10,7 +10,7 @@ from moses_integration.list_features import FeatureColumns
 from moses_integration.nbest import NbestList, read_every_list
 from phrasescore.systems.text_checks import warn_of_lengths
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
-from tuning.metrics import Bleu, Chrf, ReferenceMetric
+from tuning.metrics import Bleu, ReferenceMetric
 from tuning.pool import Pool, union
 from tuning.settings import MetricName
 
@@ -18,7 +18,6 @@ _logger = logging.getLogger(__name__)
 
 _METRICS: dict[MetricName, Callable[[list[Any]], ReferenceMetric]] = {
     "bleu": Bleu,
-    "chrf": Chrf,
     "word_accuracy": WordAccuracy,
     "cer": CharacterAccuracy,
 }

@@ -53,14 +53,14 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
     monkeypatch.syspath_prepend(str(folder / "site"))
     rows = "columns = ['copied_words'], lists = ['uneven_brackets']"
     row = f"systems = ['Baseline', {{name = '+own', {rows}}}]"
-    plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = 'chrf'", row)
+    plan = plan_of(folder, "[tuning]\nreplicas = 1\nmetric = 'cer'", row)
     steps = steps_of(plan)
     settings = steps["tune +own seed 1"].settings
-    assert settings["settings"].metric == "chrf"
+    assert settings["settings"].metric == "cer"
     assert settings["parts"].lists == (NamedFeature("uneven_brackets"),)
     columns = steps["annotate copied_words"].settings["columns"]
     assert columns == (NamedFeature("copied_words"),)
-    assert "for chrf, seeds 1" in " ".join(describe(read_experiment("x.toml")))
+    assert "for cer, seeds 1" in " ".join(describe(read_experiment("x.toml")))
 
 
 @pytest.mark.parametrize(
