@@ -12,12 +12,11 @@ with the tuned weights is the one that was found.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.records import ConfidenceCurve, ReliabilityRow
+from phrasescore.records import ConfidenceCurve
 from tuning.methods import load_method
 from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
@@ -25,7 +24,6 @@ from tuning.pool import Mask, Matrix, Pool, Vector
 from tuning.settings import TuneSettings
 
 FOLDS = 5
-BINS = 10
 # The scales to choose from, in units of 1 / the mean difference of scores within a list.
 _SCALES = 2.0 ** np.arange(-4, 8)
 _PRIOR = np.ones(2)  # the factors of the penalties for the squared slope and offset
@@ -33,24 +31,16 @@ _SAME = 1e-12  # gains that differ by at most this are equal: they are rounded
 _LEAST_SLOPE = 1e-6  # a larger margin never lowers the confidence
 
 
-class Calibration(NamedTuple):
-    """A curve, and its reliability on sentences that it was not fitted to."""
-
-    curve: ConfidenceCurve
-    reliability: tuple[ReliabilityRow, ...]
-
-
 def calibrate_weights(
     pool: Pool, metric: Metric, weights: Vector, settings: TuneSettings, *, seed: int
-) -> Calibration:
+) -> ConfidenceCurve:
     """Return the curve for the translations that weights tuned on the pool select."""
     gains = sentence_scores(metric, pool.stats)
     scores = held_out_scores(pool, metric, weights, settings, seed=seed)
-    curve, rows = calibrate(scores, gains, pool.starts, pool.highest(scores))
-    mean = sum(row.sentences * row.confidence for row in rows) / pool.num_segments
+    curve, confidences = calibrate(scores, gains, pool.starts, pool.highest(scores))
     scores = pool.model_scores(weights)
     margins = _margins(scores, pool.starts, pool.highest(scores), curve.scale)
-    return Calibration(_with_mean(curve, margins, mean), rows)
+    return _with_mean(curve, margins, float(confidences.mean()))
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
@@ -97,11 +87,13 @@ def held_out_scores(
     return scores
 
 
-def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integers) -> Calibration:
+def calibrate(
+    scores: Vector, gains: Statistics, starts: Integers, chosen: Integers
+) -> tuple[ConfidenceCurve, Vector]:
     """Return the curve for the confidence that no hypothesis has a higher gain than the chosen one.
 
-    A tie with the highest gain counts as that. The reliability is measured on each fifth of
-    the lists, with a curve that was fitted to the other lists.
+    A tie with the highest gain counts as that. Each list's confidence is also returned, from a
+    curve that was fitted without its fifth of the lists.
 
     :param scores: model scores, natural logarithms up to a constant: (hypotheses,).
     :param gains: for each hypothesis, such as sentence BLEU.
@@ -118,7 +110,7 @@ def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integ
         place, curve = _fit(margins, scales, right, folds != fold)
         confidences[folds == fold] = _probabilities(margins[place][folds == fold], curve)
     _, curve = _fit(margins, scales, right, folds >= 0)
-    return Calibration(curve, reliability(confidences, right))
+    return curve, confidences
 
 
 def confidence(scores: Vector, chosen: int, curve: ConfidenceCurve) -> float:
@@ -130,16 +122,6 @@ def confidence(scores: Vector, chosen: int, curve: ConfidenceCurve) -> float:
     starts = np.array([0, len(scores)])
     margins = _margins(scores, starts, np.array([chosen]), curve.scale)
     return float(_probabilities(margins, curve)[0])
-
-
-def reliability(confidences: Vector, right: Mask) -> tuple[ReliabilityRow, ...]:
-    """Return how often sentences of similar confidence are right, in bins of equal size."""
-    order = np.argsort(confidences, kind="stable")
-    return tuple(
-        ReliabilityRow(len(rows), float(confidences[rows].mean()), float(right[rows].mean()))
-        for rows in np.array_split(order, BINS)
-        if len(rows)
-    )
 
 
 def _margins(scores: Vector, starts: Integers, chosen: Integers, scale: float) -> Vector:

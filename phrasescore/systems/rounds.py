@@ -177,7 +177,6 @@ class TuningRun:
         for problem in problems:
             _logger.warning("%s", problem)
         lists = reader.read(self.rounds.read(best.number))
-        calibration = self.optimiser.calibrate(lists, reader.metric, best.weights.lists)
         report = TuneReport(
             self.settings.method,
             reader.metric.name,
@@ -191,8 +190,7 @@ class TuningRun:
             warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
-            confidence=calibration.curve,
-            reliability=calibration.reliability,
+            confidence=self.optimiser.calibrate(lists, reader.metric, best.weights.lists),
         )
         whole = self._whole(best.weights, result.pool)
         reranked = whole.lists if self.added else None
