@@ -290,7 +290,6 @@ class IniText:
         raise self.error(feature.line, feature.name, problem)
 
     def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
-        """Replace parts of a line, each given as (start, end, new text)."""
         text = self.lines[line.row]
         for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + value + text[stop:]

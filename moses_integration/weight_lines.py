@@ -149,7 +149,6 @@ def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
 
 
 def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
-    """Return the lines of a part, with all other lines replaced by empty ones."""
     head = b""
     part = []
     for number, line in enumerate(lines, start=1):

@@ -136,7 +136,6 @@ def _probabilities(margins: Vector, curve: ConfidenceCurve) -> NDArray[np.float6
 
 
 def _with_mean(curve: ConfidenceCurve, margins: Vector, mean: float) -> ConfidenceCurve:
-    """Return the curve, moved so that it has the given mean."""
     from scipy.optimize import brentq
 
     bound = 40 + curve.slope * np.abs(margins[np.isfinite(margins)]).max(initial=0.0)
@@ -152,7 +151,6 @@ def _with_mean(curve: ConfidenceCurve, margins: Vector, mean: float) -> Confiden
 def _fit(
     margins: list[Vector], scales: Vector, right: Mask, used: Mask
 ) -> tuple[int, ConfidenceCurve]:
-    """Return the likeliest curve for the lists ``used``, and the index of its scale."""
     # scipy.optimize, which translation does not need, is slow to import.
     from scipy.optimize import minimize
 

@@ -55,7 +55,6 @@ class WordAccuracy:
         return result
 
     def _encode(self, texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers]:
-        """Return the numbers of all units, -1 for new ones, and where each text begins."""
         number = self._numbers.get
         units = [number(unit, -1) for unit in chain.from_iterable(texts)]
         starts = np.concatenate(([0], sentence_lengths(texts).cumsum()))

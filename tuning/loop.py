@@ -336,7 +336,6 @@ class TuningLoop:
 
 
 def _sample(num_segments: int) -> list[int]:
-    """Return the segments of a trial, spread over all segments."""
     size = min(num_segments, TRIAL_SIZE)
     return [place * num_segments // size for place in range(size)]
 

@@ -147,7 +147,6 @@ def _race(
     search: "_MertSearch",
     run: Callable[[Callable[[_CoordinateWalk], None], Iterable[_CoordinateWalk]], Iterable[None]],
 ) -> None:
-    """Continue all walks, then the better half, and so on, until the remaining ones are done."""
     ranked, report = walks, search.problem.report
     while walks:
         for number, _ in enumerate(run(search.advance, walks), start=1):  # modifies the walks
@@ -211,7 +210,6 @@ class _MertSearch:
                 break
 
     def _round(self, walk: _CoordinateWalk) -> bool:
-        """Search along the gradient and every axis; return whether the metric improved."""
         before = walk.metric
         scale = SCALES[walk.rounds % len(SCALES)]
         weights = walk.weights / self.units

@@ -215,7 +215,6 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
 
 
 def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    """Return the arguments of a feature; an unsupported argument is an error."""
     arguments: dict[str, str] = {}
     known = _ARGUMENTS.get(feature.kind, set())
     for key, value in feature.arguments:

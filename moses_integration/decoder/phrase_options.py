@@ -84,7 +84,6 @@ class PhraseOptions:
         return self._table_of(pairs)
 
     def _read(self, phrases: Sequence[bytes]) -> None:
-        """Read the pairs of source phrases, and keep the best ones."""
         words = (phrase for phrase in phrases if b" " not in phrase)
         pairs, _ = self._find(keys_of(phrases, 1), words)
         rows = self._table_of(pairs).kept

@@ -155,7 +155,6 @@ class StackDecoder:
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any
     ) -> tuple[Derivation, ...]:
-        """Convert paths to derivations; ``added`` holds the additional features' values."""
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
         weights += [(weight,) for _, weight in self.buffers]

@@ -302,7 +302,6 @@ def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool)
 
 @KERNEL
 def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
-    """Return whether a span has options and no covered word."""
     if sentence.spans[start, size] == sentence.spans[start, size + 1]:
         return False
     free = True

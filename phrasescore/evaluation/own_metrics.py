@@ -14,8 +14,6 @@ Row = tuple[str, ...]  # source, hypothesis and references of a sentence
 
 
 class _OurSignature(Signature):
-    """A signature that names the metric's package and version instead of sacrebleu's."""
-
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
         package, _, version = args["package"].rpartition(" ")

@@ -210,7 +210,6 @@ class LexicalScore(Feature):
         return np.add.reduceat(padded, starts) if len(starts) else np.zeros(0), tally
 
     def _number(self, sides: list[tuple[str, ...]]) -> RaggedArray:
-        """Return the ids of the words of each side."""
         get = self._lexicon.ids.get
         return RaggedArray.from_rows([[get(word, 0) for word in words] for words in sides])
 

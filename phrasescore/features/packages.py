@@ -142,7 +142,6 @@ class PackageFeature(Feature):
         return BlockScores(values[None], ValueTally(len(values), float(values.sum())))
 
     def _values(self, pairs: list[PhrasePair]) -> list[float]:
-        """Return the object's values, after checking each of them."""
         values: list[float] = []
         try:
             found = copy.copy(self._feature).values(iter(pairs))

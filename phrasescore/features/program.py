@@ -273,7 +273,6 @@ class _Program:
         self._output.put(line)  # the end, for the next answer
 
     def _ending(self) -> str:
-        """Say how the program ended, with the end of its messages."""
         self._threads[-1].join(_MESSAGE_SECONDS)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_MESSAGE_SECONDS)

@@ -244,7 +244,6 @@ def _writer(path: str, raw: io.FileIO, is_packed: bool) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
-    """Close a writer; if an exception is active, ignore errors of flushing."""
     try:
         yield
         stream.flush()  # close() would make an error of flushing its own context

@@ -138,7 +138,6 @@ def read_arpa_vocabulary(path: str) -> tuple[Any, NgramTables]:
 
 
 def _with_room(table: Any, num_keys: int) -> Any:
-    """Return a table with room for ``num_keys`` keys."""
     larger = make_table(num_keys, 2)
     if len(larger) <= len(table):
         return table

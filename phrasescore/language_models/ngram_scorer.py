@@ -45,8 +45,6 @@ _MAX_QUOTE = 500
 
 
 class _WordIds(dict[str, int]):
-    """The ids of the words that were looked up."""
-
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
 
@@ -59,7 +57,6 @@ class _WordIds(dict[str, int]):
 
 @KERNEL
 def _find_word(vocabulary, text):  # type: ignore[no-untyped-def]
-    """Return the id of a word, given with a newline after it."""
     slot = find(vocabulary, hash_word(text, 0, len(text) - 1))
     return UNKNOWN if slot < 0 else np.int64(vocabulary[slot, 1])
 

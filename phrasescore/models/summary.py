@@ -144,7 +144,6 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
 
 
 def _measure(point: CurvePoint) -> float | None:
-    """Return the score on held-out data, or None if there is none."""
     return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
 
 

@@ -93,7 +93,6 @@ def _number_columns(table: blocks.Table) -> list[bool]:
 
 
 def _heads(table: blocks.Table) -> list[str]:
-    """Return the headings of the columns, without the headings above them."""
     spans = [name for name, count in table.spans for _ in range(count)]
     if not spans:
         return list(table.columns)

@@ -131,7 +131,6 @@ def soft_parse_section(
 
 
 def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words]:
-    """Return the side that the network reads, and the side that it predicts."""
     if checkpoint.reverse:
         return sentence.target, sentence.source
     return sentence.source, sentence.target

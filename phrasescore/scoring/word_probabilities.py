@@ -71,7 +71,6 @@ class WordProbabilities:
 
     @property
     def _blocks(self) -> _Blocks:
-        """All words, in blocks whose logits are computed together."""
         with self._lock, torch.inference_mode():
             if self._made_blocks is None:
                 self._made_blocks = self._make_blocks()

@@ -62,7 +62,6 @@ class ListReader:
         return self._without_empty(union(pools), sorted(some - none))
 
     def _without_empty(self, pool: Pool, segments: list[int]) -> Pool:
-        """Remove empty hypotheses in the given segments if there are other hypotheses."""
         if not segments:
             return pool
         empty = np.zeros_like(pool.stats[: pool.num_segments])

@@ -237,7 +237,6 @@ def _parsed(
 
 
 def _with_features(scoring: Scoring, each: SourcedList, values: Floats) -> NbestList:
-    """Return a list with the features, which have the digits of a file."""
     return _parse(rescored_lines(scoring, each, values))
 
 

@@ -221,7 +221,6 @@ class Rounds:
         return pool
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
-        """Return the lists for the given sentences, and remove the files."""
         sentences = [self.sentences[each] for each in segments]
         with self._translating("trial", sentences, weights) as lists:
             pool = self.reader.read(lists, segments=segments)
@@ -256,7 +255,6 @@ class Rounds:
 
 
 def _written(lists: Iterable[NbestList], stream: BinaryIO) -> Iterator[NbestList]:
-    """Yield the lists, each after it was written."""
     for found in lists:
         stream.write(found.raw)
         yield found

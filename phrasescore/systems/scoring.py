@@ -330,7 +330,6 @@ class Scoring:
     def _finish(
         self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
     ) -> Iterator[tuple[AnyLines, Floats]]:
-        """Yield the lines in a group with their values, and cache new values."""
         try:
             computed = [each.result() for each in pending]
         except ModelError as error:
@@ -363,7 +362,6 @@ class Scoring:
 
 
 def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes]]:
-    """Return the cache's keys by row and pair."""
     from phrasescore.features.score_cache import score_keys  # imports torch
 
     words = block._replace(affiliations=None)

@@ -118,7 +118,6 @@ class TextSearch:
 
 
 def _unknown_words(system: System) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    """Return checks for words that networks of the search lack, over all translations."""
     models = []
     if system.search:
         from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch

@@ -223,7 +223,6 @@ class Translator:
     def _of_text(
         self, tasks: Sequence[TranslationTask]
     ) -> Iterator[tuple[TranslationTask, TranslationOutput]]:
-        """Yield the tasks of a known text with their outputs."""
         if not tasks:
             return
         features = DecoderFeatures.of(self.system, self._configuration)
@@ -264,7 +263,6 @@ class Translator:
         explain: bool = False,
         prefix: str = "",
     ) -> Iterator[SearchOutput]:
-        """Yield what the decoder finds for each sentence, in order."""
         if self._search is None:
             outputs = decode_with_program(
                 self.system,

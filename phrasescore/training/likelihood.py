@@ -142,7 +142,6 @@ class PairRun(TrainingRun):
         )
 
     def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
-        """Store the pairs, or open stored pairs; the other ranks wait for the first one."""
         training = self.config.training
 
         def open_store() -> PairStore:
@@ -179,7 +178,6 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that the stored run has the same inputs and options as this run."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             kind = "with" if self.config.network.is_aligned else "without"

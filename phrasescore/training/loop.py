@@ -236,7 +236,6 @@ class TrainingLoop:
             self.state.seconds = self._seconds()
 
     def _check_losses(self) -> None:
-        """Check the losses since the last call, and add them to the state."""
         for update, loss_sum, norm, losses in self._pending:
             self._check_finite(loss_sum.item(), update, "loss")
             self._check_finite(float(norm), update, "norm of the gradient")
@@ -278,7 +277,6 @@ class TrainingLoop:
 
     @contextlib.contextmanager
     def _average(self) -> Iterator[None]:
-        """Give the network the mean of its weights at the latest validations."""
         count = self._config.average_checkpoints
         if count == 1:
             yield
@@ -309,7 +307,6 @@ class TrainingLoop:
     # Limits
 
     def _used_limits(self) -> dict[str, float]:
-        """Return the used share of each limit."""
         state, config = self.state, self._config
         used = {
             "updates": (state.update, config.updates),

@@ -197,8 +197,6 @@ def _write_arrays(
 
 
 class _RowsFile:
-    """Appends rows to the two files of a ragged array."""
-
     def __init__(self, values: Path, starts: Path, kind: type[np.generic]) -> None:
         self._values, self._starts, self._kind = values, starts, kind
         self.num_values = 0

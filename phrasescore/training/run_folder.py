@@ -85,7 +85,6 @@ class RunFolder:
         self.pairs = path / _PAIRS
 
     def _read(self) -> RunJournal:
-        """Return the journal, which has no settings if the run has not begun."""
         return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER) or RunJournal({})
 
     def _change(self, **fields: Any) -> None:

@@ -77,8 +77,6 @@ class RandomPieces:
 
 
 class _SplitSide:
-    """One side of all pairs, of which words are split at random."""
-
     def __init__(self, tokens: RaggedArray, characters: RaggedArray, pieces: RandomPieces) -> None:
         self.tokens, self.characters, self._pieces = tokens, characters, pieces
 
@@ -149,8 +147,6 @@ class SplitStore(PairStore):
 
 
 class _EpochPairs(Pairs):
-    """The pairs of a store, with the splits of one epoch."""
-
     def __init__(self, store: SplitStore, key: npt.NDArray[np.uint64]) -> None:
         super().__init__(store.sources, store.targets)
         self._split_sides, self._key = store.split_sides, key

@@ -104,7 +104,6 @@ def _tune_with(
 
 
 def _phrases(nbest: NbestList, source: tuple[str, ...]) -> Iterator[list[PhrasePair]]:
-    """Yield the phrase pairs of each hypothesis, as words."""
     words = nbest.distinct()
     for index, raw in enumerate(nbest.raws):
         found = words[nbest.hypotheses[index]]

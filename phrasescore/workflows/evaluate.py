@@ -271,7 +271,6 @@ def _check_arguments(
     lists: str | None,
     source: Text | None,
 ) -> None:
-    """Reject arguments that are missing or have no effect."""
     paired, by_length = settings.paired, settings.by_length
     if not num_systems and lists is None:
         raise ArgumentError("nothing to evaluate: give translations or --lists")

@@ -183,7 +183,6 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
-    """Return NPLM's symbols, followed by the words of a shortlist."""
     return [*own, *map(vocabulary.word, range(len(Vocabulary.SYMBOLS), len(vocabulary)))]
 
 

@@ -202,7 +202,6 @@ def _write_translations(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the best translations, and n-best lists."""
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
@@ -245,7 +244,6 @@ def _write_samples(
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Reject a word that would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

@@ -111,8 +111,6 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models to measure with."""
-
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._meter = meter
         # The words that a model knows, by the model's path, and the models by their titles: the

@@ -101,7 +101,6 @@ class _MatchedSum(WeightedSum):
 
 
 def _open_score(weights: WeightsSource) -> WeightedSum:
-    """Load and check the weights, and return the score by which to order."""
     known = load_weights(weights).lists
     check_weights(known, _name_of(weights))
     return _MatchedSum(known, where=_name_of(weights))

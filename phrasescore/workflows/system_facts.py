@@ -68,7 +68,6 @@ def system_facts(system: System) -> dict[str, str]:
 
 
 def _file(path: str) -> str:
-    """Return the path of a file or folder with its size, also of one in .gz or a binary table."""
     found = [f"{path}{end}" for end in ("", ".gz", *BINARY_ENDINGS)]
     found = [each for each in found if os.path.exists(each)]
     if not found:

@@ -148,7 +148,6 @@ def _check_arguments(
     alignments: str | None,
     settings: NewNetwork,
 ) -> None:
-    """Reject inputs that this kind cannot learn from, and options that cannot be combined."""
     check_files((*inputs, alignments), ())
     if not kind.reads_source:
         if settings.reverse:

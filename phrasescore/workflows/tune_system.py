@@ -139,7 +139,6 @@ def _check_files(
 
 
 def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[list[tuple[str, ...]]]:
-    """Yield the words of each set of references, as the system would write them."""
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     for each in references:

@@ -82,7 +82,6 @@ def _compare(
     *,
     is_test: bool,
 ) -> Iterable[tuple[str, SystemScore]]:
-    """Return the scores of each system that has translated a text."""
     outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
     systems = [
         ComparedSystem(name, [read_translations(str(path)) for path in paths])

@@ -101,7 +101,6 @@ class SystemText:
             _logger.info("%s: %s", path, problem)
 
     def _is_cleaned(self, corpus: Text, train: Text) -> bool:
-        """Return whether the training text in the folder of `build` is the given one, cleaned."""
         if self.characters or not all(path.exists() for path in corpus):
             return False
         if all(map(same_file, map(str, corpus), map(str, train))):

@@ -291,7 +291,6 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
-    """Return a translation as JSON's values."""
     answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
     if explain:
         answer["source"] = found.source

@@ -73,7 +73,6 @@ def parse_calls(body: bytes) -> tuple[list[Call], bool]:
 
 
 def _parse(body: bytes) -> tuple[Any, Sequence[Any]]:
-    """Return the name of the method, and the parameters."""
     try:
         # Entities can only be declared in a document type, and can make a short text very long.
         parser = expat.ParserCreate()

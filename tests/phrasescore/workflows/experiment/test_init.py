@@ -2,12 +2,10 @@
 
 import re
 import shutil
-import time
 import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -241,21 +239,6 @@ def test_little_time_is_saved_on_rounds_and_sentences_and_said(
     assert (folder / "new.text" / "dev.sample.target0").read_text() == "t0\nt3\nt6\nt9\n"
     wanted = read_experiment("new.toml")
     assert {row.name: row.iterations for row in wanted.systems}["+joint"] == 5
-
-
-@pytest.mark.usefixtures("folder")
-@pytest.mark.parametrize(("wall", "is_busy"), [(1.2, False), (3.0, True)])
-def test_a_busy_machine_is_said_and_does_not_count(
-    monkeypatch: pytest.MonkeyPatch, wall: float, is_busy: bool
-) -> None:
-    clock = SimpleNamespace(
-        monotonic=lambda: wall * time.process_time(), process_time=time.process_time
-    )
-    monkeypatch.setattr(choice, "time", clock)
-    result = succeeded(init())
-    assert ("warning: the machine is busy: translating 12 sentences took" in result.stderr) == (
-        is_busy
-    )
 
 
 @pytest.mark.parametrize(
