@@ -113,13 +113,10 @@ class Bleu(CorpusBleu):
             clipped = np.minimum(found.counts[is_match], highest[indices[is_match]])
             result[:, order] = np.bincount(found.sentences[is_match], clipped, len(owners))
             result[:, MAX_ORDER + order] = np.maximum(lengths - order, 0)
-        result[:, REFERENCE_LENGTH] = self._reference_lengths(lengths, owners)
-        return result
-
-    def _reference_lengths(self, lengths: Integers, owners: Integers) -> Statistics:
         choices = self._lengths[owners]  # (hypotheses, references), each row sorted
         closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
-        return np.asarray(choices[np.arange(len(owners)), closest])
+        result[:, REFERENCE_LENGTH] = choices[np.arange(len(owners)), closest]
+        return result
 
 
 def bleu(sums: Statistics) -> Statistics:

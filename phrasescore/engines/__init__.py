@@ -168,14 +168,9 @@ def open_pool(
     return ActorPool(work, engine)
 
 
-def is_local(engine: Compute) -> bool:
-    """Return whether all workers of an engine run on this machine."""
-    return engine.engine != "ray"
-
-
 def local_device(engine: Compute) -> str:
     """Return the device of an engine's workers, after checking that it exists (not for Ray)."""
-    return str(choose_device(engine.device)) if is_local(engine) else engine.device
+    return engine.device if engine.engine == "ray" else str(choose_device(engine.device))
 
 
 def callers(engine: Compute) -> int:

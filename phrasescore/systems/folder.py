@@ -62,10 +62,12 @@ def _find_row(path: str) -> str | None:
     :raises PhrasescoreError: if no row of the experiment is finished.
     """
     folder = os.path.realpath(path)
-    base = next((each for each in (folder, os.path.dirname(folder)) if _is_experiment(each)), None)
-    if base is None:
+    for base in (folder, os.path.dirname(folder)):
+        table = os.path.join(base, TABLE)
+        if os.path.exists(table) or os.path.exists(os.path.join(base, STEPS)):
+            break
+    else:
         return None
-    table = os.path.join(base, TABLE)
     record = read_systems_table(table) if os.path.exists(table) else None
     rows = () if record is None else record.rows
     folders = {row.name: os.path.join(base, row.system) for row in rows if row.system}
@@ -85,10 +87,6 @@ def _find_row(path: str) -> str | None:
         text = "%s: %d of %d rows are finished: the system is %s for now"
         _logger.info(text, path, len(systems), len(rows), name)
     return os.path.join(systems[name], SYSTEM)
-
-
-def _is_experiment(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, name)) for name in (TABLE, STEPS))
 
 
 def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:

@@ -287,8 +287,11 @@ def _read(whole: TomlTable, path: str) -> System:
         confidence=file.confidence or ConfidenceCurve(),
         absolute=frozenset(whole.absolute_paths()),
     )
-    if ini is not None and file.weights is not None and _is_beside(system):
-        _check_equal_weights(system, ini)
+    if ini is not None and file.weights is not None:
+        assert file.moses_ini is not None
+        # Moses may use a moses.ini in the system's folder as it is.
+        if os.path.realpath(file.moses_ini.parent) == os.path.realpath(system.folder):
+            _check_equal_weights(system, ini)
     return system
 
 
@@ -348,12 +351,6 @@ def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
         if (valid := limit_values(LIMITS[name], value)) is not None:
             raise table.error(key, f"expected {valid}, got {value!r}")
         yield name, value
-
-
-def _is_beside(system: System) -> bool:
-    """Return whether the moses.ini is in the system's folder, so that Moses may use it there."""
-    assert system.moses_ini is not None
-    return os.path.realpath(system.moses_ini.parent) == os.path.realpath(system.folder)
 
 
 def _check_equal_weights(system: System, ini: MosesIni) -> None:

@@ -149,9 +149,15 @@ class TextConverter:
         self._detokenize: Callable[[str], str] = str
         self._detruecase: Callable[[str], str] = str
         if text.truecase_target is not None:
-            self._detruecase = _load_detruecaser()
+            from sacremoses import MosesDetruecaser
+
+            truecaser: Any = MosesDetruecaser()
+            self._detruecase = lambda text: str(truecaser.detruecase(text, return_str=True))
         if target is not None:
-            self._detokenize = _load_detokenizer(target)
+            from sacremoses import MosesDetokenizer
+
+            tokenizer: Any = MosesDetokenizer(lang=target)
+            self._detokenize = lambda text: str(tokenizer.detokenize(text.split(" ")))
 
     def prepare(self, number: int, raw: bytes) -> SystemSentence:
         """Return the sentence in a line, given by its 1-based number and its bytes.
@@ -172,18 +178,4 @@ class TextConverter:
 
     def restore(self, translation: str) -> str:
         """Return a translation, words separated by spaces, as text."""
-        return self._detokenize(self._detruecase(translation))
-
-
-def _load_detruecaser() -> Callable[[str], str]:
-    from sacremoses import MosesDetruecaser
-
-    detruecaser: Any = MosesDetruecaser()
-    return lambda text: str(detruecaser.detruecase(text, return_str=True)) if text else ""
-
-
-def _load_detokenizer(language: str) -> Callable[[str], str]:
-    from sacremoses import MosesDetokenizer
-
-    detokenizer: Any = MosesDetokenizer(lang=language)
-    return lambda text: str(detokenizer.detokenize(text.split(" "))) if text else ""
+        return self._detokenize(self._detruecase(translation)) if translation else ""

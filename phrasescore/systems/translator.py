@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from numbers import Integral
 from typing import Self
 
 from moses_integration.decoder.moses import ListRequest
 from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList
-from phrasescore.arguments import StrPath, whole_number
+from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError
@@ -168,9 +169,10 @@ class Translator:
         """
         if isinstance(sentences, str):
             raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        nbest = whole_number(nbest=nbest)
+        if isinstance(nbest, bool) or not isinstance(nbest, Integral) or nbest < 0:
+            raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
         return self.translate_prepared(
-            self._prepared(sentences), nbest=nbest, confidence=confidence, explain=explain
+            self._prepared(sentences), nbest=int(nbest), confidence=confidence, explain=explain
         )
 
     def _prepared(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SystemSentence]:

@@ -93,7 +93,9 @@ class ExpectedBleuLoop(TrainingLoop):
     def _begin(self) -> None:
         # All later validations are compared with the start.
         if not self.state.curve:
-            self.state.scale = self._choose_scale()
+            found = [(batch.scores, values) for batch, values in self._held_out_values()]
+            spread = _spread(found, self._objective.weight)
+            self.state.scale = _SPREAD / spread if spread else 1.0
             self._validate()
             self._save()
 
@@ -136,11 +138,6 @@ class ExpectedBleuLoop(TrainingLoop):
     def _held_out_values(self) -> Iterator[tuple[ListBatch, Tensor]]:
         for batch in self._held_out_batches(self._config.batch_size):
             yield batch, batch.values(self._network(batch.pairs))
-
-    def _choose_scale(self) -> float:
-        found = [(batch.scores, values) for batch, values in self._held_out_values()]
-        spread = _spread(found, self._objective.weight)
-        return _SPREAD / spread if spread else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

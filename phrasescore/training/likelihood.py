@@ -30,7 +30,6 @@ from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
-INPUT = "table"  # the origin of a shortlist in a model's record: it is counted in the input
 
 # Number of pairs of a batch in validation.
 _VALIDATION_BATCH = 256
@@ -117,8 +116,6 @@ class PairRun(TrainingRun):
             too_long=pairs.too_long,
             source_coverage=pairs.source_coverage,
             target_coverage=pairs.target_coverage,
-            source_shortlist_from=INPUT,
-            target_shortlist_from=INPUT,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
         covered = {"predicted": pairs.target_coverage}

@@ -67,8 +67,11 @@ def rerank(
                 continue
             scores = score(found)
             # The same text may occur in a list several times.
-            moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
-            stream.write(_best_text(found, scores))
+            best = int(scores.argmax())  # on ties, the first one
+            text = found.hypothesis(best)
+            moved += text != found.hypothesis(0)
+            decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
+            stream.write(text.strip(b" ") + b"\n")
             if list_file is not None:
                 list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
@@ -120,10 +123,3 @@ def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
 
 def _name_of(weights: WeightsSource) -> str:
     return weights_path(weights) or "the weights"
-
-
-def _best_text(found: NbestList, scores: Values) -> bytes:
-    """Return the best hypothesis as a line; on ties, the first one."""
-    best = int(scores.argmax())
-    decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
-    return found.hypothesis(best).strip(b" ") + b"\n"
