@@ -19,12 +19,7 @@ from phrasescore.features.lexicon import LexicalScore, LexiconTable
 from phrasescore.features.named import FEATURES, OF_SHORTLISTS
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.program import ProgramScore
-from phrasescore.features.word_counts import (
-    LengthRatio,
-    NumberMismatch,
-    TargetLength,
-    UnknownWords,
-)
+from phrasescore.features.word_counts import LengthRatio, NumberMismatch, TargetLength, UnknownWords
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork

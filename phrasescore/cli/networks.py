@@ -14,12 +14,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.kinds import KINDS
-from phrasescore.settings.training import (
-    ListTraining,
-    NewNetwork,
-    TrainingChanges,
-    UnfinishedRun,
-)
+from phrasescore.settings.training import ListTraining, NewNetwork, TrainingChanges, UnfinishedRun
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import TrainingRecord

@@ -75,10 +75,7 @@ class TuningMetric(_OwnMetric):
     """
 
     def __init__(
-        self,
-        metric: ReferenceMetric,
-        num_references: int,
-        error_rate: str | None = None,
+        self, metric: ReferenceMetric, num_references: int, error_rate: str | None = None
     ) -> None:
         super().__init__(f"phrasescore {__version__}", num_references)
         self._metric, self._error_rate = metric, error_rate

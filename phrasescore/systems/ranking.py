@@ -225,9 +225,7 @@ def featured_lists(
     yield from ((searched, None) for searched in waiting)
 
 
-def _parsed(
-    outputs: Iterable[SearchOutput],
-) -> Iterator[tuple[SearchOutput, NbestList | None]]:
+def _parsed(outputs: Iterable[SearchOutput]) -> Iterator[tuple[SearchOutput, NbestList | None]]:
     """Yield outputs with their lists, which are parsed together, because that is faster."""
     remaining = iter(outputs)
     while some := list(islice(remaining, _TOGETHER)):

@@ -27,11 +27,7 @@ from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.added import AddedColumn, added_columns, words_of_columns
-from phrasescore.systems.text_checks import (
-    UnknownWordCheck,
-    unknown_words_of,
-    warn_of_shortlists,
-)
+from phrasescore.systems.text_checks import UnknownWordCheck, unknown_words_of, warn_of_shortlists
 from phrasescore.version import __version__
 
 if TYPE_CHECKING:

@@ -16,11 +16,7 @@ from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_
 from phrasescore.models.softmax import TrainingSoftmax, WordSampler
 from phrasescore.training.draw import held_out_size, stream_key
 from phrasescore.training.loop import TrainingLoop
-from phrasescore.training.pair_store_writer import (
-    CountedPair,
-    fingerprint_input,
-    write_pair_store,
-)
+from phrasescore.training.pair_store_writer import CountedPair, fingerprint_input, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
 from phrasescore.training.run_folder import RunFolder

@@ -143,10 +143,7 @@ def check_alignments(kind: NetworkKind, alignments: str | None) -> None:
 
 
 def _check_arguments(
-    kind: NetworkKind,
-    inputs: tuple[str, ...],
-    alignments: str | None,
-    settings: NewNetwork,
+    kind: NetworkKind, inputs: tuple[str, ...], alignments: str | None, settings: NewNetwork
 ) -> None:
     check_files((*inputs, alignments), ())
     if not kind.reads_source:

@@ -8,11 +8,7 @@ from pathlib import Path
 from moses_integration.moses_ini import WeightsSource, weights_path
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.evaluation.sentences import (
-    check_aligned,
-    find_references,
-    read_sentences,
-)
+from phrasescore.evaluation.sentences import check_aligned, find_references, read_sentences
 from phrasescore.io.folders import check_folder_above
 from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback

@@ -9,13 +9,7 @@ import numpy as np
 import pytest
 import sacrebleu
 
-from tuning.metrics import (
-    Bleu,
-    BleuScore,
-    CorpusBleu,
-    bleu,
-    sentence_bleu,
-)
+from tuning.metrics import Bleu, BleuScore, CorpusBleu, bleu, sentence_bleu
 from tuning.ngrams import MAX_ORDER, NgramIndex, count_ngrams
 
 Words = Sequence[str]

@@ -108,10 +108,7 @@ def test_accuracy_and_error_rate_have_signatures_and_tests(folder: Folder) -> No
     lines = result.stdout.splitlines()
     signature = f"nrefs:1|tok:none|package:phrasescore|version:{phrasescore.__version__}"
     # By hand: 3 and 2 of 3 words are wrong, and 2 and 1 of 10 characters.
-    assert lines[1:3] == [
-        f"  word accuracy|{signature} = 0.00",
-        f"  CER|{signature} = 20.00",
-    ]
+    assert lines[1:3] == [f"  word accuracy|{signature} = 0.00", f"  CER|{signature} = 20.00"]
     assert [line.split(" = ")[1] for line in lines[5:7]] == ["33.33", "10.00"]
     assert "CER" in lines[-4]
 

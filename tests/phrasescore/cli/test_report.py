@@ -9,13 +9,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from tests.command_line import succeeded
-from tests.phrasescore.report.report_folder import (
-    SOURCE,
-    Folder,
-    facts,
-    keys,
-    save_models,
-)
+from tests.phrasescore.report.report_folder import SOURCE, Folder, facts, keys, save_models
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 

@@ -191,10 +191,7 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
     ("arguments", "message"),
     [
         ("--model reverse --confidence forward", "--model reverse: expected a model that predicts"),
-        (
-            "--model lm --confidence forward",
-            "found a language model (cslm)",
-        ),
+        ("--model lm --confidence forward", "found a language model (cslm)"),
         ("--model forward --reverse-model lm", "--reverse-model lm: expected a translation"),
         ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
         ("--model forward --reverse-model other", "--model reads 6 of its words and writes 2"),

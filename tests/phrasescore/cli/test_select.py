@@ -178,7 +178,6 @@ def test_a_text_that_changes_while_it_is_read_is_noticed(
 
     monkeypatch.setattr(select, "choose_best", choose_later)
     check_refusal(
-        run(f"en {MODELS} --lines 1 -o out"),
-        "en: has changed during the run: 5 lines, then 6",
+        run(f"en {MODELS} --lines 1 -o out"), "en: has changed during the run: 5 lines, then 6"
     )
     assert not (texts / "out").exists()

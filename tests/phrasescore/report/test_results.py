@@ -11,10 +11,7 @@ from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, Tabl
 from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.report import results
 from phrasescore.report.blocks import Intervals, Table
-from phrasescore.report.results import (
-    group_intervals,
-    weights_table,
-)
+from phrasescore.report.results import group_intervals, weights_table
 from tests.phrasescore.evaluation.test_systems_table import score
 from tests.phrasescore.report.report_blocks import section_of
 

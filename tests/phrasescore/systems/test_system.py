@@ -208,10 +208,7 @@ def test_a_fault_is_named_in_one_line(
             "nbest",
             "nbest:1: expected a system: a folder with system.toml, or a moses.ini; found an",
         ),
-        (
-            "table",
-            "table:1: expected a system: a folder with system.toml, or a moses.ini; found",
-        ),
+        ("table", "table:1: expected a system: a folder with system.toml, or a moses.ini; found"),
         ("weights", "weights:1: expected a system: a folder with system.toml, or a moses.ini"),
         ("-", "-: expected a system: a folder with system.toml, or a moses.ini; found a stream"),
     ],
@@ -395,9 +392,7 @@ def test_an_experiment_is_its_best_row_and_a_row_its_best_seed(
 
 
 @pytest.mark.usefixtures("folder")
-def test_while_an_experiment_runs_its_finished_rows_count(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_while_an_experiment_runs_its_finished_rows_count(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     write_table(Path("out"), {"Baseline": 20.0, "+CSLM": 22.0, "+RNN": None})
     assert read_system("out").path.endswith("/out/+CSLM/seed2/system.toml")

@@ -204,9 +204,7 @@ def test_the_page_of_a_run_has_its_results_and_texts(doubles: Path) -> None:
     assert inputs["references"] == "test.fr: 2 sentences"
 
 
-def test_the_confidence_that_was_calibrated_is_in_the_system(
-    doubles: Path,
-) -> None:
+def test_the_confidence_that_was_calibrated_is_in_the_system(doubles: Path) -> None:
     succeeded(experiment())
     system = read_system(doubles / "out" / "+RNN")
     assert system.confidence == ConfidenceCurve(0.5, 1e-6, -2.0)
