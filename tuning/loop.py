@@ -247,7 +247,6 @@ class TuningLoop:
         self._change(next_weights=None, reason=reason, is_cut=is_cut)
 
     def _tune_search(self, own: Pool, number: int) -> Tuned:
-        """Tune the decoder's weights on the pool, starting from the best weights so far."""
         known = [round_.weights.search for round_ in self.result.rounds]
         assert self.result.next_weights is not None
         start = self._best_of([*known, self.result.next_weights], own)

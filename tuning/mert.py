@@ -220,7 +220,6 @@ class _MertSearch:
         return walk.metric > before + _RISE
 
     def _search(self, walk: _CoordinateWalk, direction: Vector) -> None:
-        """Take the best step along a direction, unless the direction is 0."""
         direction = np.where(self.problem.free, direction, 0.0)
         size = float(np.linalg.norm(direction))
         if not size > 0:

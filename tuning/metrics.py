@@ -107,11 +107,11 @@ class Bleu(CorpusBleu):
         result = np.empty((len(hypotheses), self.num_stats))
         for order, ngrams in enumerate(self._index.find(hypotheses)):
             size, (keys, highest) = self._index.sizes[order], self._counts[order]
-            found = count_ngrams(ngrams, size)
-            indices = find_sorted(keys, owners[found.sentences] * size + found.ids)
+            sentences, ids, counts = count_ngrams(ngrams, size)
+            indices = find_sorted(keys, owners[sentences] * size + ids)
             is_match = indices >= 0
-            clipped = np.minimum(found.counts[is_match], highest[indices[is_match]])
-            result[:, order] = np.bincount(found.sentences[is_match], clipped, len(owners))
+            clipped = np.minimum(counts[is_match], highest[indices[is_match]])
+            result[:, order] = np.bincount(sentences[is_match], clipped, len(owners))
             result[:, MAX_ORDER + order] = np.maximum(lengths - order, 0)
         choices = self._lengths[owners]  # (hypotheses, references), each row sorted
         closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties

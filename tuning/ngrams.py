@@ -20,14 +20,6 @@ class Ngrams(NamedTuple):
     sentences: Integers
 
 
-class NgramCounts(NamedTuple):
-    """Counts of the n-grams of one order in each sentence, sorted by sentence, then by id."""
-
-    sentences: Integers
-    ids: Integers
-    counts: Integers
-
-
 class NgramIndex:
     """The n-grams in the given sentences as integers; equal n-grams have the same id.
 
@@ -61,7 +53,6 @@ class NgramIndex:
         sentences: Sequence[Sequence[str]],
         number: Callable[[int, Integers], Integers],
     ) -> list[Ngrams]:
-        """Return the n-grams of each order; ``number`` maps an order's pairs to ids."""
         words = np.array(word_ids, np.int64)
         lengths = sentence_lengths(sentences)
         owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -108,8 +99,11 @@ def find_sorted(known: Integers, wanted: Integers) -> Integers:
     return np.where(known[indices] == wanted, indices, _UNKNOWN)
 
 
-def count_ngrams(ngrams: Ngrams, size: int) -> NgramCounts:
-    """Count each n-gram in each sentence; ``size`` is the number of distinct n-grams."""
+def count_ngrams(ngrams: Ngrams, size: int) -> tuple[Integers, Integers, Integers]:
+    """Return sentences, ids and counts of n-grams in sentences, sorted by sentence, then by id.
+
+    :param size: the number of distinct n-grams.
+    """
     keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
     sentences, ids = np.divmod(keys, max(size, 1))
-    return NgramCounts(sentences, ids, counts.astype(np.int64, copy=False))
+    return sentences, ids, counts.astype(np.int64, copy=False)

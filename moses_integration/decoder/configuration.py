@@ -292,7 +292,6 @@ def _describe_unknown(feature: IniFeature) -> str:
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
-    """Reject models without a required feature, or with two of a class except n-gram models."""
     seen: set[str] = set()
     for slot in slots:
         if slot.kind in seen and slot.kind != LANGUAGE_MODEL:
@@ -307,7 +306,6 @@ def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
 
 
 def _read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
-    """Read the sections with search limits; reject unsupported sections."""
     lines = ini.first_lines()
     _check_supported(ini, lines)
     limits: dict[str, Any] = {"table_limit": table_limit}

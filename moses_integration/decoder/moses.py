@@ -200,7 +200,6 @@ def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
 
 
 def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool) -> None:
-    """Run a decoder and wait for it to end; an interrupt also stops it."""
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
             code = subprocess.run(command, stdin=text, stdout=out, stderr=errors).returncode

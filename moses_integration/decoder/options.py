@@ -159,7 +159,6 @@ def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
 
 
 def _distinct(numbers: TargetNumbers, targets: list[bytes]) -> tuple[RaggedArray, Any]:
-    """Return the word numbers (int32) of the distinct targets, and the index of each target."""
     index_of: dict[bytes, int] = {}
     unique = [index_of.setdefault(target, len(index_of)) for target in targets]
     distinct = RaggedArray.from_rows(list(map(numbers.number, index_of)))

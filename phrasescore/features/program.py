@@ -297,7 +297,6 @@ class _Program:
         return b"" if self._output.empty() else self._output.get()
 
     def kill(self) -> None:
-        """Kill the program and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

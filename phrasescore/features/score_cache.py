@@ -102,7 +102,6 @@ class ScoreCache:
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        """Create the tables of a new file, or check the tables of an existing one."""
         database.execute("BEGIN IMMEDIATE")  # another process that does the same waits
         statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 3"
         tables = [sql for (sql,) in database.execute(statements)]

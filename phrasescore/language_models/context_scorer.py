@@ -194,7 +194,6 @@ class ContextScorer:
         return rows, self._probabilities.log_normalizers(rows)
 
     def _hidden(self, contexts: Ids) -> Tensor:
-        """Return the softmax's input rows for contexts, ``(contexts, upper_size)``."""
         rows = self._activate(self._first.units(contexts))
         if self._upper is None:
             return rows

@@ -342,7 +342,6 @@ class _Lookup:
         self._keys, self._place = keys, 0
 
     def values(self, rows: Rows) -> Floats:
-        """Return the value of each row."""
         found = np.ones(len(rows), np.float32)
         bits = found.view(np.uint32)
         at = 0

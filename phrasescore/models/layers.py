@@ -249,7 +249,6 @@ def _block_sizes(device: torch.device) -> tuple[int, int]:
 
 
 def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
     step = _block_sizes(factors.device)[1]
     logits = (
         torch.addmm(biases, factors, words.t())

@@ -339,7 +339,6 @@ def _compared_text(
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:
-    """Load models, named after their folders, or by their paths if folder names are not unique."""
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)

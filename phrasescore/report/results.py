@@ -124,7 +124,6 @@ def _table_notes(table: SystemsTable) -> list[str]:
 
 
 def _differences(table: SystemsTable) -> Intervals | None:
-    """Return the differences from the first system, with a row for each other system."""
     first, *others = table.rows
     series = []
     for text in table.tests:

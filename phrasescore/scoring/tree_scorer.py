@@ -178,18 +178,18 @@ class TreeScorer:
 
         :param sources: the word ids of each pair's source, without ``</s>``; ``targets`` likewise.
         """
-        plan = plan_pairs(sources, targets, self._products.level_rows)
+        distinct, num_nodes, pieces = plan_pairs(sources, targets, self._products.level_rows)
         values = np.zeros(len(sources))
         with torch.inference_mode():
-            encoded = self._decoder.encode(plan.sources)
-            for piece in plan.pieces:
+            encoded = self._decoder.encode(distinct)
+            for piece in pieces:
                 scored = self._score_tree(encoded, piece.sources, piece.targets)
                 values[piece.pairs] = scored.totals()
-        trees = [piece.targets for piece in plan.pieces]
+        trees = [piece.targets for piece in pieces]
         unknown = (int(np.sum(side.values == Vocabulary.UNKNOWN)) for side in (sources, targets))
         return values, PairWork(
             pairs=len(values),
-            source_nodes=plan.num_source_nodes,
+            source_nodes=num_nodes,
             target_nodes=sum(tree.num_roots + tree.num_nodes for tree in trees),
             unknown_words=sum(unknown),
         )

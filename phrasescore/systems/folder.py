@@ -149,7 +149,6 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
 
 
 def _named_command(decoder: DecoderCommand, named: Callable[[str], str]) -> str:
-    """Return a command with the names that its files have in the system's folder."""
     program, *words = decoder.words()
     if "/" in program:
         program = named(program)

@@ -134,7 +134,6 @@ class TuningRun:
         )
 
     def _new_features(self, start: Weights) -> list[str]:
-        """Return the names of the search's features whose weights are all 0."""
         fixed = {*self.settings.fixed}
         fixed |= {name.rpartition("_")[0] for name in fixed} | {*self.added}
         return [

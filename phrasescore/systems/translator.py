@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from numbers import Integral
-from typing import Self
+from typing import Any, Self, cast
 
 from moses_integration.decoder.moses import ListRequest
 from moses_integration.moses_ini import WeightsSource
@@ -169,7 +169,7 @@ class Translator:
         """
         if isinstance(sentences, str):
             raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        if isinstance(nbest, bool) or not isinstance(nbest, Integral) or nbest < 0:
+        if isinstance(nbest, bool) or not isinstance(cast("Any", nbest), Integral) or nbest < 0:
             raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
         return self.translate_prepared(
             self._prepared(sentences), nbest=int(nbest), confidence=confidence, explain=explain

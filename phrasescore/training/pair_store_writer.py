@@ -129,7 +129,6 @@ def build_vocabulary(counts: Mapping[str, float], size: int, subwords: int) -> V
 
 
 def _check_pairs(is_kept: Array, max_length: int) -> int:
-    """Return the number of pairs that are kept, or raise a PhrasescoreError if it is 0."""
     if not is_kept.any():
         raise PhrasescoreError(
             f"no pair to train on: {len(is_kept)} lines, none with at most {max_length} words per "

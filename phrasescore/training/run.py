@@ -265,7 +265,6 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
 
 
 def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
-    """Return whether the model folder was written by the unfinished run."""
     try:
         model = load_checkpoint(run.model)
         check_resumable(model.config, run.config)

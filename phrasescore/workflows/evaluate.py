@@ -297,7 +297,6 @@ def _is_grouped(settings: Evaluating) -> bool:
 
 
 def _warn_of_texts(comparison: Comparison, settings: Evaluating, lists: str | None) -> None:
-    """Warn of texts that look unlike each other, or as if their tokenisation were wrong."""
     metrics, is_grouped = settings.metrics, _is_grouped(settings)
     systems = [system.text for system in comparison.systems]
     warn_of_texts(systems, comparison.references)

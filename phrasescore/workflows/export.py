@@ -151,7 +151,6 @@ def export_system(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Convert a language model for Moses' feature NeuralLM."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
@@ -161,7 +160,6 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
-    """Convert a joint model for Moses' BilingualNPLM: target words, then source words."""
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
     words = _target_words(checkpoint)

@@ -162,7 +162,6 @@ class _CountedText:
         check.warn()
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
-        """Count the targets written for the next line, and its omitted samples."""
         self._counts.lines += 1
         self._counts.predicted_unknown_words += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
@@ -225,7 +224,6 @@ def _write_samples(
     output: str,
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the distinct samples for each line, best first."""
     with (
         open_output(output) as stream,
         Meter("generate", "phrases", progress, lines_of=text.path) as meter,

@@ -141,7 +141,6 @@ class _Models:
             self._models["network, backed off"] = backed_off
 
     def measure(self, sentences: _Sentences) -> Iterable[ModelPerplexity]:
-        """Yield the perplexities under each model."""
         for title, model in self._models.items():
             counted = self._meter.track(sentences)
             if isinstance(model, NgramScorer):

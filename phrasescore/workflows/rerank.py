@@ -110,7 +110,6 @@ def _open_score(weights: WeightsSource) -> WeightedSum:
 
 
 def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
-    """Warn of unused weights; return the unweighted features."""
     used = {name: score.weights[name] for name in score.used}
     check_weights(used, f"{_name_of(weights)}, of features that the lists have")
     unused = [name for name in score.weights if name not in score.used]

@@ -160,7 +160,6 @@ def _read_affiliations(
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
-    """Yield the lists in consecutive files, and check that there is one per sentence."""
     done = 0
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
@@ -200,7 +199,6 @@ class _Reader:
         target: tuple[str, ...],
         affiliations: word_alignments.Affiliations = (),
     ) -> int:
-        """Add a pair unless it is known, and return its index."""
         if (source, target) in self._known:
             return self._known[source, target]
         model = self.checkpoint

@@ -112,7 +112,6 @@ def tune_system(
 
 
 def _check_folders(output: StrPath, work: StrPath | None) -> tuple[Path, Path]:
-    """Return the folder for the system and the working folder, which can be created."""
     names = {"-o": output, "--working-dir": f"{os.fspath(output).rstrip('/')}.work"}
     names |= {} if work is None else {"--working-dir": work}
     for option, name in names.items():
@@ -127,7 +126,6 @@ def _check_folders(output: StrPath, work: StrPath | None) -> tuple[Path, Path]:
 def _check_files(
     system: System, read: Sequence[str | None], folder: Path, files: Sequence[str], work: Path
 ) -> None:
-    """Check that no input is overwritten, and that all outputs can be written."""
     read = [*read, system.path, *system.files()]
     own = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)] if folder.is_dir() else []
     check_files(read, [*files, *own])

@@ -194,7 +194,6 @@ class TransformerDecoder(TreeDecoder):
         return layer.feed_forward(norm.after(rows, attention.output(attended)))
 
     def _memory(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:
-        """Return the keys and values of rows, ``(rows, 2 * size)``."""
         memory = rows.new_empty(len(rows), 2 * self._size)
         for part in self._parts(len(rows)):
             memory[part] = layer.attention.memory(layer.attention_norm.before(rows[part]))

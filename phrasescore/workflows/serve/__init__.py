@@ -145,7 +145,6 @@ def limited_connections(max_wait: float) -> type[H11Protocol]:
                 self._end_after(_STOP_SECONDS)
 
         def is_waiting(self) -> bool:
-            """Return whether there is no request to be answered."""
             return self.cycle is None or self.cycle.response_complete
 
         def _end_after(self, seconds: float) -> None:

@@ -124,7 +124,6 @@ def _check_name(method: Any) -> None:
 
 
 def _check(method: Any, params: Sequence[Any]) -> None:
-    """Check the name of a method, and the number and the types of its parameters."""
     _check_name(method)
     _, *names = _METHODS[method][0]
     if [type(each) for each in params] != [_TYPES[name] for name in names]:

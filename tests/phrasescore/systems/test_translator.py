@@ -189,11 +189,7 @@ def test_workers_on_other_machines_get_absolute_paths(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "compute", "problem"),
     [
-        (
-            "moses.ini",
-            Compute(engine="ray", threads=1),
-            "--threads has no effect with --engine ray",
-        ),
+        ("moses.ini", Compute(engine="ray", threads=1), "--threads has no effect with --engine"),
         ("moses.ini", Compute(precision="int8"), "--precision: has no effect here"),
         ("moses.toml", RAY, "--engine ray requires the search of this package"),
     ],

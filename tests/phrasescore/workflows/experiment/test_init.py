@@ -347,10 +347,7 @@ def test_text_is_prepared_as_the_system_s_own_text(folder: Path) -> None:
     ("texts", "problem"),
     [
         (TEXTS.replace("dev.s", "no"), "no: expected a file, found none"),
-        (
-            TEXTS.replace("train.s train.t", "train.t train.s"),
-            "are source and translation swapped?",
-        ),
+        (TEXTS.replace("train.s train.t", "train.t train.s"), "are source and translation"),
         (TEXTS.replace("dev.s dev.t", "dev.t dev.s"), "dev.t: "),
         (TEXTS.replace("train.t", "short"), "short:1200: expected as many lines as train.s has"),
         (TEXTS.replace("dev.t", "short"), "dev.s:13: expected as many lines as short has"),
