@@ -96,13 +96,15 @@ def init(system: str, output: str, **given: Any) -> None:
     """Write CONFIG, the file of an experiment, for SYSTEM and parallel text.
 
     SYSTEM is the folder of 'build', or a moses.ini. Rows and networks are chosen by the amount of
-    text and the time. All files are checked, and the search is measured. The expected time is
-    printed.
+    text and the time. All files are checked, and the search is measured. The expected time of each
+    step is printed.
     """
+    from phrasescore.io.text_table import text_table
     from phrasescore.workflows.experiment.init import init_experiment
 
     new = init_experiment(system, output, **given)
-    lines = [f"In all: {format_duration(new.seconds)}"]
+    rows = [(format_duration(seconds), name) for name, seconds in new.steps.items()]
+    lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Saved: {each}" for each in new.saved]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
     print_text("\n".join(lines))

@@ -285,8 +285,8 @@ class Forecast:
     loading: float  # seconds to load the tables
     sentence: float  # seconds for a sentence, in one process without networks
 
-    def total(self, kept: Sequence[NetworkChoice], tuning: TuningPlan) -> float:
-        """Return the seconds that the whole experiment takes at most."""
+    def steps(self, kept: Sequence[NetworkChoice], tuning: TuningPlan) -> dict[Step, float]:
+        """Return the seconds that each step takes at most, in order."""
         rows = tuple(rows_of(kept, tuning))
         plan = build_plan(replace(self.wanted, systems=rows), self.folder, is_checked=True)
         lines = sum(self.sizes[path] for path in self.wanted.data.monolingual)
@@ -319,8 +319,11 @@ class Forecast:
                     "translate": loading + count * scored,
                 }[step.function]
         annotating = _ANNOTATED * self.phrases
-        steps = {step: _START + seconds.get(step.name, annotating) for step in plan.steps}
-        return total_seconds(steps, self.wanted.engine.jobs)
+        return {step: _START + seconds.get(step.name, annotating) for step in plan.steps}
+
+    def total(self, kept: Sequence[NetworkChoice], tuning: TuningPlan) -> float:
+        """Return the seconds that the whole experiment takes at most."""
+        return total_seconds(self.steps(kept, tuning), self.wanted.engine.jobs)
 
 
 def measure_perplexity(

@@ -65,6 +65,7 @@ class NewExperiment:
     rows: tuple[str, ...]
     without: dict[str, str]  # why the experiment does without a network, by its name
     saved: tuple[str, ...]  # what was saved because there is little time
+    steps: dict[str, float]  # how many seconds each step takes at most, in order
     seconds: float  # how long the experiment takes at most, with steps at the same time
 
 
@@ -209,6 +210,7 @@ def _write(
         tuple(row.name for row in rows_of(kept, plan)),
         {each.model: each.problem for each in choices if each.problem},
         saved,
+        {step.name: time for step, time in forecast.steps(kept, plan).items()},
         seconds,
     )
 

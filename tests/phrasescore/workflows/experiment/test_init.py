@@ -187,6 +187,7 @@ def test_steps_wait_for_their_inputs() -> None:
 def test_the_file_is_an_experiment_that_says_what_is_in_it() -> None:
     result = succeeded(init(options="--minutes 3"))
     assert "dev.s: 0 of " in result.stderr
+    assert re.search(r"^ *\d+:\d\d  train joint$", result.stdout, re.MULTILINE)
     total = re.search(r"^In all: (\d):(\d\d)$", result.stdout, re.MULTILINE)
     assert total is not None
     assert 60 * int(total[1]) + int(total[2]) <= 180
