@@ -340,10 +340,8 @@ def _sample(num_segments: int) -> list[int]:
 
 
 def _equal_influence(lists: Pool, weights: Weights) -> Weights:
-    """Return each feature's weights with the influence of the feature that has most.
-
-    The influence is the absolute weight times the standard deviation; a constant feature gets 0.
-    """
+    """Return each feature's weights with the influence of the feature that has most."""
+    # The influence is the absolute weight times the standard deviation; a constant feature gets 0.
     deviations = lists.deviations()
     most = np.abs(weights_vector(weights, lists.labels) * deviations).max(initial=0.0)
     equal = np.zeros_like(deviations)

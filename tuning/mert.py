@@ -124,11 +124,9 @@ def _generations(problem: Problem) -> int:
 def _random_start(
     start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
-    """Return weights with random sizes, and with the signs of the start weights or random signs.
-
-    Often only the signs of the start weights are right, and with many features a random direction
-    is rarely near a good one. Random signs are drawn as well, because the signs may be wrong.
-    """
+    """Return weights with random sizes, and with the signs of the start weights or random signs."""
+    # Often only the signs of the start weights are right, and with many features a random direction
+    # is rarely near a good one. Random signs are drawn as well, because the signs may be wrong.
     drawn = random.normal(size=len(start))
     if not any_sign:
         drawn = np.where(start != 0, np.abs(drawn) * np.sign(start), drawn)

@@ -168,10 +168,8 @@ class DecoderCommand:
 
 @contextlib.contextmanager
 def _for_moses(ini: MosesIni | None) -> Iterator[str]:
-    """Yield the path of a moses.ini with absolute paths, for Moses in any working folder.
-
-    It is a temporary file, unless the paths are absolute or start in the working folder.
-    """
+    """Yield the path of a moses.ini with absolute paths, for Moses in any working folder."""
+    # It is a temporary file, unless the paths are absolute or start in the working folder.
     if ini is None or not ini.folder or all(map(os.path.isabs, ini.named_paths())):
         yield "" if ini is None else ini.path
         return

@@ -349,11 +349,9 @@ def _add_keys(text: Any, num_fields: int, keys: Any) -> None:
 
 @_KERNEL
 def _list_runs(text: Any, num_fields: int, keys: Any, every: bool) -> tuple[Any, int, int]:
-    """Return the runs of lines with equal keys, the lines read, and where a line is too short.
-
-    A run is uint64 (4,): the key, the start, the end without the last newline, and the number of
-    lines before it.
-    """
+    """Return the runs of lines with equal keys, the lines read, and where a line is too short."""
+    # A run is uint64 (4,): the key, the start, the end without the last newline, and the number of
+    # lines before it.
     runs = np.empty((64, 4), np.uint64)
     size, line, start = 0, 0, 0
     while start < len(text):

@@ -206,10 +206,8 @@ def open_input(path: str) -> io.BufferedReader:
 
 
 def _wait(stream: Any) -> None:
-    """Wait until stdin can be read, in a thread other than the main one.
-
-    A thread that waits in a read holds the stream's lock, and Python could not end meanwhile.
-    """
+    """Wait until stdin can be read, in a thread other than the main one."""
+    # A thread that waits in a read holds the stream's lock, and Python could not end meanwhile.
     if threading.current_thread() is not threading.main_thread():
         with contextlib.suppress(OSError, ValueError, TypeError):
             select.select([stream], [], [])

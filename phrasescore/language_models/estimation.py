@@ -287,10 +287,8 @@ class _NgramOrder:
     def discounted(
         self, amounts: Floats, block_bytes: int
     ) -> tuple[Iterator[Rows], Iterator[Rows]]:
-        """Return the n-grams with their probabilities, and the contexts, both in suffix order.
-
-        A row has the probability before interpolation and the weight of the lower order.
-        """
+        """Return the n-grams with their probabilities, and the contexts, both in suffix order."""
+        # A row has the probability before interpolation and the weight of the lower order.
         size = self._size
         sorter = RowSorter(size, 2, unsorted_keys=1, block_bytes=block_bytes)
         file = RowFile(size, np.uint32)

@@ -75,10 +75,8 @@ def parses(inputs: ReportInputs) -> MadeSection:
 
 
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
-    """Return random sentences to show, and the reason if there are none.
-
-    Their translations are taken from the references or from the first system, or are empty.
-    """
+    """Return random sentences to show, and the reason if there are none."""
+    # Their translations are taken from the references or from the first system, or are empty.
     assert inputs.source is not None
     source = inputs.source.words
     targets = [*inputs.references, *(system.text for system in inputs.systems)]

@@ -139,11 +139,9 @@ class Ranking:
         task: TranslationTask,
         searched: SearchOutput,
     ) -> ExplainedHypothesis:
-        """Return a hypothesis with the features whose sum is its score.
-
-        Without features of lists, the score is the one of the search, which also has features that
-        lists omit, such as UnknownWordPenalty.
-        """
+        """Return a hypothesis with the features whose sum is its score."""
+        # Without features of lists, the score is the one of the search, which also has features
+        # that lists omit, such as UnknownWordPenalty.
         words = found.hypothesis(index).strip(b" ").decode()
         values = found.features(index)
         if self._scoring is None and searched.exact:

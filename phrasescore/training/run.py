@@ -227,10 +227,8 @@ def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None
 
 
 def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None:
-    """Reject a run that would overwrite a model or an unfinished run, or mix two runs.
-
-    A run that was stopped before its first state may be resumed or started over.
-    """
+    """Reject a run that would overwrite a model or an unfinished run, or mix two runs."""
+    # A run that was stopped before its first state may be resumed or started over.
     work, model = run.work, run.model
     check_folder_above(model)
     is_taken = os.path.lexists(os.path.realpath(model))

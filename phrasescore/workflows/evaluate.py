@@ -346,10 +346,8 @@ def _score_nbest(
 
 
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
-    """Return the known words for each side, from a model folder or a vocabulary file.
-
-    A vocabulary file is used for the source, or for the reference if there is no source.
-    """
+    """Return the known words for each side, from a model folder or a vocabulary file."""
+    # A vocabulary file is used for the source, or for the reference if there is no source.
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
 

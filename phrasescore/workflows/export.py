@@ -194,10 +194,8 @@ def _convert(
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
 ) -> nplm.NplmNetwork:
-    """Convert a network to NPLM's format, with the target words as its input words.
-
-    ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
-    """
+    """Convert a network to NPLM's format, with the target words as its input words."""
+    # ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
     if not network.config.self_normalization:
         raise ModelError(
             "Moses omits log Z from NPLM's scores, but this network was trained without "

@@ -102,10 +102,8 @@ def _settings(values: Mapping[str, Any]) -> str:
 
 
 def _check(system: System) -> tuple[str, Sequence[str], System]:
-    """Return "yes" or the first fault, the names of the lists' features, and the system.
-
-    Its weights then have the names that the features have.
-    """
+    """Return "yes" or the first fault, the names of the lists' features, and the system."""
+    # Its weights then have the names that the features have.
     names: Sequence[str] = ()
     try:
         configuration = None

@@ -239,10 +239,8 @@ def _ignore(future: "asyncio.Future[Any]") -> None:
 
 
 def _in_origin_form(application: ASGIApp) -> ASGIApp:
-    """Return the application for targets in absolute form, too, which servers have to accept.
-
-    See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
-    """
+    """Return the application for targets in absolute form, too, which servers have to accept."""
+    # See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         path = re.sub("(?i)^https?://[^/]*", "", scope["path"]) or "/"

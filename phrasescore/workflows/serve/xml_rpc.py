@@ -152,10 +152,8 @@ def _translate_call(given: dict[str, Any]) -> TranslateCall:
 
 
 def _is_on(name: str, value: Any) -> bool:
-    """Return the value of a switch: a boolean, a number, or a word that mosesserver knows.
-
-    See ``Scan<bool>`` in moses/Util.cpp. mosesserver itself takes no numbers; clients send them.
-    """
+    """Return the value of a switch: a boolean, a number, or a word that mosesserver knows."""
+    # See ``Scan<bool>`` in moses/Util.cpp. mosesserver itself takes no numbers; clients send them.
     word = value.lower() if isinstance(value, str) else value
     if word in (True, "true", "yes", "y", "1"):
         return True
