@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from moses_integration.text_settings import SETTING, TextSettings, read_settings
 from phrasescore.errors import ConfigError, DataError, shown_path
@@ -81,6 +81,10 @@ class IniText:
         """Read a file; ``-`` is stdin."""
         with open_input(path) as stream:
             return cls(path, stream.read(), folder)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Matches cannot be sent to a process on another machine, which reads the text again.
+        return type(self), (self.path, self.to_bytes(), self.folder)
 
     def _find_folder(self) -> str:
         own = os.path.dirname(self.path)
