@@ -298,13 +298,8 @@ def fine_tuning_settings(
             raise ConfigError(
                 "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
             )
-    for name in (
-        "softmax",
-        "subword_dropout",
-        "label_smoothing",
-        "batch_words",
-        "average_checkpoints",
-    ):
+    unused = "softmax subword_dropout label_smoothing batch_words average_checkpoints"
+    for name in unused.split():
         if getattr(config.training, name) != getattr(FINE_TUNING, name):
             raise ConfigError("--set", f"[training] {name}", "cannot be used with n-best lists")
     return _with_limits(config, limits)
