@@ -136,7 +136,8 @@ class IniText:
         if any(models):
             source, target = (path and rename(path) for path in models)
             changed = replace(settings, truecase_source=source, truecase_target=target)
-            self.set_text_settings(changed)
+            others = [text for text in self.lines if SETTING.fullmatch(text) is None]
+            self.lines = [*changed.lines(), *others]
         self.features = self.read_features()
 
     def move(self, folder: str | os.PathLike[str]) -> None:
@@ -203,12 +204,6 @@ class IniText:
     def text_settings(self) -> TextSettings:
         """Return the settings that the comments record; all others have their defaults."""
         return read_settings(self.path, self.lines)
-
-    def set_text_settings(self, settings: TextSettings) -> None:
-        """Replace the comments that record settings; the new ones are the first lines."""
-        others = [text for text in self.lines if SETTING.fullmatch(text) is None]
-        self.lines = [*settings.lines(), *others]
-        self.features = self.read_features()
 
     def weight_file(self) -> tuple[IniLine, str] | None:
         """Return the line that names the file of sparse weights, and its path; None without one."""

@@ -89,17 +89,6 @@ def _find_row(path: str) -> str | None:
     return os.path.join(systems[name], SYSTEM)
 
 
-def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:
-    """Return the name of a file in a file of a folder.
-
-    It is relative unless the user named the file, or a folder with it, by an absolute path.
-    """
-    whole = Path(os.path.abspath(path))
-    if not absolute.isdisjoint(map(str, (whole, *whole.parents))):
-        return str(whole)
-    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
-
-
 def write_system(system: "System", folder: Path) -> None:
     """Write a system: its moses.ini with the weights of the search, its weights and its file.
 
@@ -119,7 +108,11 @@ def write_system(system: "System", folder: Path) -> None:
 
 def _lines(system: "System", folder: Path) -> Iterator[str]:
     def named(path: str | Path) -> str:
-        return name_of(path, folder, system.absolute)
+        # Relative unless the user named the file, or a folder with it, by an absolute path.
+        whole = Path(os.path.abspath(path))
+        if not system.absolute.isdisjoint(map(str, (whole, *whole.parents))):
+            return str(whole)
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
 
     if system.moses_ini is not None:
         yield f"moses_ini = {to_toml(INI)}"
