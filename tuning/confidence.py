@@ -114,11 +114,7 @@ def calibrate(
 
 
 def confidence(scores: Vector, chosen: int, curve: ConfidenceCurve) -> float:
-    """Return the confidence of a hypothesis, which is 1 if it is alone in its list.
-
-    :param scores: the model scores of the list: (hypotheses,).
-    :param chosen: the index of the hypothesis.
-    """
+    """Return the confidence of a hypothesis, which is 1 if it is alone in its list."""
     starts = np.array([0, len(scores)])
     margins = _margins(scores, starts, np.array([chosen]), curve.scale)
     return float(_probabilities(margins, curve)[0])

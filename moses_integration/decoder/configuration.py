@@ -102,10 +102,7 @@ class DecoderConfiguration:
 
     @classmethod
     def read(cls, path: str, paths_from: Path | None = None) -> Self:
-        """Read a moses.ini and check the files it names; an unsupported feature is an error.
-
-        :param paths_from: where relative paths start; None as in `IniText`.
-        """
+        """Read a moses.ini and check the files it names; an unsupported feature is an error."""
         ini = MosesIni.read(path, paths_from)
         weight_lines = ini.latest_weight_lines()
         read = (

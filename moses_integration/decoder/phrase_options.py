@@ -45,11 +45,7 @@ class PhraseOptions:
         self.num_copied = sum(words[word.decode()] for word in unknown)
 
     def _find(self, phrases: Any, words: Iterable[bytes]) -> tuple[PhrasePairs, list[bytes]]:
-        """Return the pairs without reordering scores, and the words that are not in the table.
-
-        :param phrases: the keys of the source phrases, for `PhraseTables.pairs`.
-        :param words: the words among the phrases.
-        """
+        """Return the pairs without reordering scores, and the words that are not in the table."""
         pairs = self._tables.pairs(phrases)
         unknown = sorted(set(words).difference(pairs.sources))
         return join_pairs([pairs, self._tables.copied(unknown)]), unknown

@@ -93,7 +93,6 @@ class PhraseTables:
     """Finds phrase pairs in the phrase table and the reordering table of a moses.ini.
 
     :param aligned: whether the affiliations of the words are needed.
-    :param indexed: see `TableLines`.
     """
 
     def __init__(
@@ -131,10 +130,7 @@ class PhraseTables:
         )
 
     def pairs(self, phrases: Any) -> PhrasePairs:
-        """Return the pairs of source phrases, without reordering scores.
-
-        :param phrases: the keys of the phrases, for `TableLines.find`.
-        """
+        """Return the pairs of source phrases, without reordering scores."""
         path = self._table.path
         group_of: dict[bytes, int] = {}
         groups, scores = array("q"), array("d")

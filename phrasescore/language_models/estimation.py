@@ -249,10 +249,7 @@ class _NgramOrder:
         self._open = found[max(count - 1, 0) : count].copy()
 
     def finish(self, last: Rows, discount_fallback: bool) -> Floats:
-        """Add the last n-gram; return the discounts.
-
-        :param last: the last row of all.
-        """
+        """Add the last n-gram; return the discounts."""
         # lmplz computes the discounts with the count in the text, not the adjusted count, of each
         # suffix of the last row.
         size = self._size

@@ -99,10 +99,7 @@ class ArpaScorer:
         return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
 
     def state(self, context: NDArray[np.int32], *, begins: bool) -> Hashable:
-        """Return the state after a context; equal states give equal probabilities.
-
-        :param begins: whether the context begins a sentence.
-        """
+        """Return the state after a context; equal states give equal probabilities."""
         latest = np.full(self.order + 1, BEGIN, np.int32)
         length = _advance(self._tables, latest, int(begins), context)
         return tuple(latest[:length].tolist())
@@ -267,10 +264,7 @@ class BackoffModel:
         return word not in ("<s>", "</s>") and word in self._model
 
     def state(self, context: Sequence[str], *, begins: bool) -> Hashable:
-        """Return the model's state after a context.
-
-        :param begins: whether the first word of the context begins a sentence.
-        """
+        """Return the model's state after a context."""
         return self._model.state(self._number(context), begins=begins)
 
     def log_probs(self, state: Hashable, words: Sequence[str]) -> Floats:

@@ -185,10 +185,7 @@ class MarkedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MarkedTexts:
-    """Translations of sentences by several systems, in which words are marked.
-
-    :ivar baseline: the name of the first system, with which the others are compared.
-    """
+    """Translations of sentences by several systems, in which words are marked."""
 
     name: str
     title: str

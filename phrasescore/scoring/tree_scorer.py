@@ -51,7 +51,6 @@ class TreeDecoder(Protocol):
     def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
         """Return the state of the empty prefixes, and the softmax inputs, ``(roots, width)``.
 
-        :param encoded: the encodings from :meth:`encode`.
         :param sources: the index of each root's source, ``(roots,)``.
         """
 
@@ -151,11 +150,7 @@ class PairWork(Tally):
 
 
 class TreeScorer:
-    """Scores targets with one network. Several threads may share an instance.
-
-    :param network: the network, which is copied to the device of ``products``.
-    :param folder: the model's folder, for messages.
-    """
+    """Scores targets with one network. Several threads may share an instance."""
 
     def __init__(self, kind: str, network: nn.Module, products: Products, folder: str = "") -> None:
         self._products = products

@@ -38,7 +38,6 @@ class WordProbabilities:
     """log softmax(rows W^T + b), for selected words. Several threads may share an instance.
 
     :param weight: W, ``(words, rank)``.
-    :param folder: the model's folder, for messages.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, products: Products, folder: str = "") -> None:

@@ -179,10 +179,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Create settings from parsed TOML tables; missing settings keep their defaults.
-
-        :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
-        """
+        """Create settings from parsed TOML tables; missing settings keep their defaults."""
         kind = values.get("kind", "encoder-decoder")
         network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
@@ -287,10 +284,7 @@ def fine_tuning_settings(
     limits: Mapping[str, int | float | None],
     stored: Config | None = None,
 ) -> Config:
-    """Return the settings for fine-tuning a network on n-best lists.
-
-    :param start: settings of the trained network, whose sizes cannot change.
-    """
+    """Return the settings for fine-tuning a network on n-best lists."""
     config = stored or dataclasses.replace(start, training=FINE_TUNING)
     config = config.override(assignments)
     for name in ("model", "vocabulary"):
@@ -316,10 +310,7 @@ def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Co
 
 
 def check_resumable(old: Config, new: Config) -> None:
-    """Check that a run with the settings ``old`` can be resumed with ``new``.
-
-    :raises ConfigError: at the first setting that differs and changes the weights.
-    """
+    """Check that a run with the settings ``old`` can be resumed with ``new``."""
     if old.kind != new.kind:
         raise ConfigError("--resume", "kind", f"the run to resume has the kind {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()

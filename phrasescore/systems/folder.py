@@ -29,10 +29,7 @@ STEPS = "steps.json"  # the state of an experiment
 
 
 def find_system_file(path: str) -> str:
-    """Return the system.toml or moses.ini that a name stands for; see `read_system`.
-
-    :raises PhrasescoreError: if there is none.
-    """
+    """Return the system.toml or moses.ini that a name stands for; see `read_system`."""
     expected = "expected a system: a folder with system.toml, or a moses.ini"
     if is_stream(path):
         raise PhrasescoreError(f"{path}: {expected}; found a stream")
@@ -57,10 +54,7 @@ def find_system_file(path: str) -> str:
 
 
 def _find_row(path: str) -> str | None:
-    """Return the system that an experiment recorded for its folder, or for that of a row.
-
-    :raises PhrasescoreError: if no row of the experiment is finished.
-    """
+    """Return the system that an experiment recorded for its folder, or for that of a row."""
     folder = os.path.realpath(path)
     for base in (folder, os.path.dirname(folder)):
         table = os.path.join(base, TABLE)

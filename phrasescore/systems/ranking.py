@@ -185,10 +185,7 @@ def load_list_features(
     *,
     sets_threads: bool = True,
 ) -> Scoring | None:
-    """Load the features of a system's lists; None if it has none.
-
-    :raises ConfigError: if they cannot be combined.
-    """
+    """Load the features of a system's lists; None if it has none."""
     if not system.lists:
         return None
     try:

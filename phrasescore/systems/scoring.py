@@ -141,10 +141,7 @@ class Scoring:
         of_phrases: bool = False,
         sets_threads: bool = True,
     ) -> Self:
-        """Check the columns, and load models and files.
-
-        :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
-        """
+        """Check the columns, and load models and files."""
         compute = compute.on_workers()
         columns = as_columns(columns)
         check_columns(columns, of_phrases=of_phrases)

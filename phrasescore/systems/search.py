@@ -53,10 +53,7 @@ class SearchOutput(NamedTuple):
 
 
 def read_configuration(system: System) -> DecoderConfiguration:
-    """Return the decoder's part of a system, with the system's limits.
-
-    :raises ConfigError: if the search of this package does not support something in the moses.ini.
-    """
+    """Return the decoder's part of a system, with the system's limits."""
     configuration = DecoderConfiguration.read(str(system.moses_ini), system.paths_from)
     return configuration.with_limits(
         **{LIMITS[section]: value for section, value in system.limits.items()}
@@ -118,7 +115,6 @@ class DecoderFeatures:
         """Return the weights of the search, and those that order its lists.
 
         :param added: the features of the lists that the decoder lacks.
-        :raises ConfigError: if the system's weights do not fit its features.
         """
         given = system.weights._replace(search=self.given)
         weights = replace(system, weights=given).check_weights(self.sizes, self.shown, added)

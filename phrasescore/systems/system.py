@@ -102,7 +102,6 @@ class System:
         """Return a system that a decoder's command translates with.
 
         :param path: a system or a moses.ini; None for the moses.ini that Moses' command names.
-        :param changes: as for `read_system`.
         """
         decoder = DecoderCommand(command)
         path = path or (decoder.ini_path() if decoder.is_moses else None)
@@ -122,10 +121,7 @@ class System:
         return folder if folder and name == "system.toml" else self.path
 
     def read_ini(self) -> MosesIni:
-        """Return the moses.ini.
-
-        :raises ConfigError: if the system has none.
-        """
+        """Return the moses.ini."""
         if self.moses_ini is None:
             raise ConfigError(self.path, "moses_ini", "is missing: expected a moses.ini")
         return MosesIni.read(str(self.moses_ini), self.paths_from)

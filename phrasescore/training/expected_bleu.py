@@ -61,10 +61,7 @@ def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale:
 
 
 def _spread(found: Sequence[tuple[KnownScores, Tensor]], weight: float) -> float:
-    """Return the standard deviation of the totals within their lists, over all hypotheses.
-
-    :param found: lists with the values of their hypotheses.
-    """
+    """Return the standard deviation of the totals within their lists, over all hypotheses."""
     square, size = 0.0, 0
     for scores, values in found:
         totals = scores.model_scores + weight * values

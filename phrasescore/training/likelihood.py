@@ -84,10 +84,7 @@ def _shown_share(share: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PairRun(TrainingRun):
-    """A run on pairs. For a language model, sentences are targets without a source.
-
-    :param read: opens the inputs and yields their pairs.
-    """
+    """A run on pairs. For a language model, sentences are targets without a source."""
 
     read: Callable[[], Iterable[CountedPair]]
     reverse: bool = False

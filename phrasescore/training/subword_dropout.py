@@ -46,7 +46,6 @@ def character_ids(words: Sequence[str], known: Vocabulary) -> RaggedArray:
 class RandomPieces:
     """Splits words into random pieces; see `split_words`.
 
-    :param dropout: the probability of leaving out a merge.
     :param step: -1 for the pieces of a word in reverse order, otherwise 1.
     """
 

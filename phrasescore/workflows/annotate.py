@@ -177,10 +177,7 @@ class NewSystem:
 
     @classmethod
     def of(cls, path: str, folder: str, columns: tuple[Column, ...]) -> "NewSystem":
-        """Read the system that gets the columns.
-
-        :param folder: of the new system.
-        """
+        """Read the system that gets the columns."""
         system = read_system(path)
         if folder == "-" or same_file(folder, str(system.folder)):
             problem = "expected the folder of the new system, which is not that of the old one"

@@ -154,10 +154,7 @@ class Experiment:
         return (model and model.path) or folder / "models" / name
 
     def column(self, name: str, folder: Path) -> Column:
-        """Return the column that a name in a row stands for.
-
-        :param folder: the experiment's folder, where its networks are trained.
-        """
+        """Return the column that a name in a row stands for."""
         if (model := self.models.get(name)) is not None:
             backoff = None if model.backoff_lm is None else str(model.backoff_lm)
             path, unnormalized = str(self.model_folder(name, folder)), model.unnormalized

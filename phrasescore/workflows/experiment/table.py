@@ -175,7 +175,6 @@ def write_table(
 ) -> None:
     """Write ``table.txt``, ``table.toml`` and the report, each atomically.
 
-    :param command: the command that the report shows.
     :param is_final: False to write only the sections of the report that take no time.
     """
     for name, text in zip(TABLE_FILES, (table.to_text(), table.to_toml()), strict=True):

@@ -31,11 +31,7 @@ _STOP_SECONDS = 2.0  # for clients that the server waits for when it stops
 
 
 def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = Compute()) -> None:
-    """Answer requests for translations until SIGINT or SIGTERM; running requests are finished.
-
-    :param system: see `read_system`.
-    :param compute: ``workers`` and ``device``.
-    """
+    """Answer requests for translations until SIGINT or SIGTERM; running requests are finished."""
     read = read_system(system)
     if read.decoder is not None:
         problem = "serve requires the search of this package: other decoders read whole texts"

@@ -56,7 +56,6 @@ class SentenceCollector:
         """Return the translation of a sentence that will be computed; it can be cancelled.
 
         :param task: the requested output, and the sentence's 0-based number in its request.
-        :param tokenized: whether the text and the translation are the system's words.
         """
         translator = self._plain if tokenized else self._translator
         job = _Job(translator, text.encode(errors="surrogatepass"), task)
