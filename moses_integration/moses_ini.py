@@ -117,7 +117,6 @@ class MosesIni(IniText):
         (mert/Optimizer.cpp, mert/Point.cpp). Any other weight, such as the 0.2 in train-model.perl,
         makes the first lists worse, because the other weights were not tuned with it.
 
-        :param table_path: the new path=.
         :param old_table_path: the annotated table, to find its declaration.
         :param num_scores: the number of scores in the annotated table, to check num-features=.
         :raises ConfigError: if the table, num-features= and the weights do not agree. The text

@@ -96,8 +96,6 @@ def calibrate(
     curve that was fitted without its fifth of the lists.
 
     :param scores: model scores, natural logarithms up to a constant: (hypotheses,).
-    :param gains: for each hypothesis, such as sentence BLEU.
-    :param starts: where each list begins, and the end of the last one: (lists + 1,).
     :param chosen: the row of the hypothesis that is the translation, for each list: (lists,).
     """
     right = gains[chosen] >= np.maximum.reduceat(gains, starts[:-1]) - _SAME

@@ -21,8 +21,6 @@ class WordAccuracy:
     reference, in words. With several references, each hypothesis uses the one with the lowest error
     rate, the first on ties. If all sentences have one word, the score is the share of right words.
     It is below 0 if there are more errors than words.
-
-    :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
     name = "word accuracy"

@@ -141,7 +141,6 @@ class TuningLoop:
         chosen, on ties the smallest. All other weights remain as they are.
 
         :param new: names of features of the decoder whose weights are 0.
-        :param num_segments: the number of segments in a round.
         """
         weights, segments = self.start.search, _sample(num_segments)
         lists = self.decode(1, weights, segments)

@@ -77,8 +77,6 @@ class Bleu(CorpusBleu):
 
     The reference length is the closest one, as in multi-bleu.perl and sacrebleu; if two are equally
     close, the shorter one.
-
-    :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:

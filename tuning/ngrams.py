@@ -26,7 +26,6 @@ class NgramIndex:
     An n-gram is identified by the id of its first n-1 words and its last word, combined in a 64-bit
     integer. Ids are assigned by sorting these integers, without creating tuples of strings.
 
-    :param sentences: sequences of words.
     :ivar ngrams: the n-grams in the sentences, for each order from 1 on.
     :ivar sizes: the number of distinct n-grams of each order.
     """

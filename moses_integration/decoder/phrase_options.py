@@ -20,7 +20,6 @@ _MOST_WORDS = 200_000  # numbered words of a stream that no language model has
 class PhraseOptions:
     """Makes the options of sentences, under weights that may change.
 
-    :param aligned: whether the affiliations of the words are needed.
     :param sentences: the text, if it is known: its lines of the tables are read once, and new
         weights sort and prune their pairs in memory. Otherwise lines are found as they are needed,
         and the best pairs of the latest source phrases are kept.

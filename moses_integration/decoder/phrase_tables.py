@@ -307,8 +307,6 @@ class TableLines:
         """Yield the blocks of the table, and their runs of lines with one of the keys.
 
         A run is a row of uint64: the key, the start, the end, and the number of its first line.
-
-        :param keys: None for all lines.
         """
         number = 1
         wanted = make_table(0) if keys is None else keys

@@ -98,8 +98,6 @@ class Column(ABC):
 
     The first field of a subclass is its argument, and has the name of the kind. The other fields
     are options, whose types and limits are checked.
-
-    :raises ArgumentError: if the value of a field has a wrong type or is out of range.
     """
 
     # The name in n-best lists, to which a number is appended; see `label`.

@@ -161,8 +161,6 @@ class LexicalScore(Feature):
     (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, which
     is the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
     has the score 0. A value depends only on its pair, to the last bit.
-
-    :param reverse: whether the source side is predicted.
     """
 
     def __init__(self, lexicon: LexiconTable, *, reverse: bool = False) -> None:

@@ -106,7 +106,6 @@ class ProgramTally(Tally):
 class ProgramScore(Feature):
     """The number that a program answers for each pair; threads take turns.
 
-    :param seconds: how long to wait for the next answer.
     :raises PhrasescoreError: if the program cannot be run, ends early, does not answer in time, or
         writes more lines than it was sent, or anything but finite numbers.
     """

@@ -77,7 +77,6 @@ class ScoreCache:
 
     :param path: an SQLite file, which is created if it does not exist.
     :param limit: maximum number of entries; when there are more, the oldest entries are deleted.
-    :param timeout: seconds to wait for another process that is writing.
     :raises PhrasescoreError: if the file is locked, damaged, not a cache, or not writable. The
         file does not change then.
     """

@@ -225,8 +225,6 @@ class Report:
     """All sections of a page.
 
     :ivar lead: the result in a sentence.
-    :ivar facts: facts about files, models and counts.
-    :ivar origin: the version and the date.
     """
 
     title: str

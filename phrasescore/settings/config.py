@@ -255,8 +255,6 @@ def layer_settings(
 ) -> Config:
     """Return the settings for a run: a preset or a file, then assignments, then limits.
 
-    :param preset: name of a preset; by default the kind's small preset.
-    :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as for `Config.override`.
     :param limits: training settings by name; None keeps the setting.
     :param stored: settings of the run to resume, used if neither a preset nor a file is given.

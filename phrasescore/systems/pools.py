@@ -25,12 +25,7 @@ _BATCH = 20_000  # distinct hypotheses whose statistics are computed at once; li
 
 
 class ListReader:
-    """Makes pools of n-best lists; the statistics of each hypothesis are computed only once.
-
-    :param references: the words of each reference, indexed by text and sentence.
-    :ivar metric: the metric against the references of all segments.
-    :ivar num_segments: the number of segments.
-    """
+    """Makes pools of n-best lists; the statistics of each hypothesis are computed only once."""
 
     def __init__(
         self, references: Sequence[Sequence[tuple[str, ...]]], metric: MetricName = "bleu"
@@ -84,7 +79,6 @@ class ListReader:
 
         :param checked: the name of the lists, if a warning shall compare their length with the
             references.
-        :param segments: the segments that the lists are for; None for all segments.
         :param missing: receives the segments without a list, which get an empty hypothesis.
         """
         values, rows = [], []

@@ -133,7 +133,6 @@ def read_decisions(
     There is a decision after each round except the last. A run that has not decoded its first round
     starts again.
 
-    :param run: all properties that a run must share with a run that it resumes.
     :raises PhrasescoreError: if there is a different run, or ``resume`` is false.
     """
     journal = read_journal(work / JOURNAL, TuneJournal, _OTHER_FOLDER)

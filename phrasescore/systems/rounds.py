@@ -33,8 +33,6 @@ def start_weights(system: System, start: WeightsSource | None) -> WeightPair:
     """Return the weights for the first round.
 
     Weights that ``start`` lacks are the system's. A network in the search without a weight gets 0.
-
-    :param start: weights, a file of weights, a moses.ini or a system; None for the system's own.
     """
     given = WeightPair({}, {}) if start is None else read_weights(start)
     where = weights_path(start) or str(system.weights_path or system.path)

@@ -94,8 +94,6 @@ class Scoring:
 
     :param request: the columns, whose models and files are loaded here.
     :param engine: where the columns are computed; each worker has one thread.
-    :param settings: the cache, and what `rescore` does with lists.
-    :param unit: the noun for an input item in messages.
     :param sets_threads: whether torch is limited to one thread while this object is open. If not,
         the caller sets the number of threads.
     :ivar added: the columns that are added, in the order of the request; the ensemble is the last.

@@ -64,8 +64,6 @@ def search_weights(system: System, configuration: DecoderConfiguration) -> Weigh
     """Return the system's weights for the search; none if they are those of the moses.ini.
 
     The search reads those itself, with all digits and for features that n-best lists omit.
-
-    :raises ConfigError: if a feature has another number of weights.
     """
     given = system.weights.search
     if system.weights_path is None and given == system.read_ini().tuneable_weights():

@@ -110,8 +110,6 @@ def load_target_rules(text: TextProcessing, path: str) -> Callable[[int, bytes],
     """Return a function that maps a line of the target side to its words, as in the system.
 
     It gets the line's number and its bytes. Without rules, blanks separate the words.
-
-    :param path: the name of the text in messages.
     """
     prepare = load_rules(text, path, 1) or (lambda number, raw: decode(path, number, raw))
     return lambda number, raw: split_words(prepare(number, raw))
@@ -134,7 +132,6 @@ def load_rules(text: TextProcessing, path: str, side: int) -> Callable[[int, byt
 class TextConverter:
     """Converts the lines of a text, and translations of them.
 
-    :param path: the name of the text in messages.
     :param ini: the decoder's moses.ini, if there is one; it says which markup the decoder would
         interpret, which is an error.
     :ivar characters: whether the system translates characters.
@@ -163,8 +160,6 @@ class TextConverter:
         """Return the sentence in a line, given by its 1-based number and its bytes.
 
         A byte order mark at its beginning, as in a sentence from a file of its own, is left out.
-
-        :raises DataError: if the line is not UTF-8, too long, or has markup or factors.
         """
         raw = raw.removeprefix(codecs.BOM_UTF8)
         if self._prepare is not None:

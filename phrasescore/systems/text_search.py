@@ -31,7 +31,6 @@ class TextSearch:
 
     :param compute: the engine with its workers; the engine ``here`` stands for processes on this
         machine. ``device`` and ``threads`` are for the networks.
-    :param closed: file descriptors that worker processes close, such as a lock's.
     """
 
     def __init__(

@@ -41,9 +41,6 @@ class Translator:
 
     :param compute: the engine of the search of a known text with its workers (``here`` stands for
         processes on this machine), and the device and the threads of the networks.
-    :param tokenized: whether texts and translations are the system's words.
-    :param path: the name of the text in messages.
-    :param cache: a file for scores of lists.
     :ivar untranslated: the number of sentences without any translation within the limits so far.
     """
 
@@ -290,10 +287,7 @@ def load_system(
 ) -> Translator:
     """Return the translator of a system, a context manager.
 
-    :param system: see `read_system`.
     :param weights: weights that replace the system's own: values, a file or another system.
-    :param compute: see `Translator`.
-    :param tokenized: whether texts and translations are the system's words.
     """
     read = system if isinstance(system, System) else read_system(system)
     if weights is not None:

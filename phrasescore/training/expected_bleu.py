@@ -141,9 +141,7 @@ class ExpectedBleuLoop(TrainingLoop):
 class ListRun(TrainingRun):
     """A run on n-best lists, which are not stored: a resumed run reads them again.
 
-    :param start: the network to fine-tune, on the CPU.
     :param feature: the name of the network's feature in the log-linear model, to be recorded.
-    :param read: opens the inputs and returns the lists.
     """
 
     joins_ranks: ClassVar = False

@@ -59,8 +59,6 @@ class TrainingProgress:
 class TrainingLoop:
     """Train a network from the state in its work folder; a subclass provides the loss.
 
-    :param network: the network on its device, with its start weights.
-    :param report: called after each update.
     :param ranks: the processes of the run; each has a loop, and the first one saves the states.
     """
 

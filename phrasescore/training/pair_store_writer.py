@@ -119,8 +119,6 @@ def write_pair_store(
 def build_vocabulary(counts: Mapping[str, float], size: int, subwords: int) -> Vocabulary:
     """Return the vocabulary of a side.
 
-    :param counts: counts of the words of the side.
-    :param size: number of words in a shortlist.
     :param subwords: number of subwords to learn instead; 0 for a shortlist.
     """
     if subwords and counts:

@@ -50,8 +50,6 @@ class Task(NamedTuple):
 class TrainingRun:
     """A run: its inputs, settings and folders. A subclass provides its items and its loss.
 
-    :param inputs: the paths of all input files; ``-`` is stdin.
-    :param model: the folder that will be written.
     :param work: the folder of the unfinished run, which is removed at the end unless ``keep_work``.
     """
 
@@ -86,9 +84,7 @@ def train_model(
     The model has the best weights on the held-out items, or the last weights if no item is held
     out.
 
-    :param resume: continue the unfinished run in the work folder, if there is one.
     :param begin: called after the inputs are read and before the first update.
-    :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     """
     check_settings(run.config, run.device)

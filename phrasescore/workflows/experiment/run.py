@@ -34,8 +34,6 @@ def plan_experiment(
     """Return the steps of an experiment in order, with whether each is done.
 
     Models may still be in training. Nothing is written.
-
-    :param rows: the rows that are wanted; empty for all.
     """
     _, plan, absolute = _prepare(config, folder, only_shown=True)
     steps = plan.needed(rows) if rows else plan.steps
