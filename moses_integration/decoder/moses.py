@@ -130,7 +130,6 @@ class DecoderCommand:
         Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
         stdout and stderr to ``run1.out`` and ``run1.log``.
 
-        :param nbest: the file for the lists; an existing file is replaced.
         :param keeps_log: whether errors name the log.
         """
         with contextlib.suppress(FileNotFoundError):

@@ -112,9 +112,7 @@ def _number(contexts: Any, kept: Any, numbers: Any, count: int, indices: Any) ->
 class ContextScorer:
     """log p(word | context). Several threads may share one instance.
 
-    :ivar order: order of the network's n-grams of target words; a context has one word less.
     :ivar contexts_scored: number of softmaxes computed so far.
-    :ivar vocabulary: the predicted words.
 
     :param shortlist: the ids over which probabilities are normalised; None for all.
     """

@@ -161,7 +161,6 @@ def attend(queries: Tensor, read: Annotations, weights: Tensor, out: Tensor) -> 
 
     In the compiled loop, the bits of a row do not depend on the other rows.
 
-    :param queries: ``(rows, units)``.
     :param weights: ``(rows, longest source)``, written; 0 after the end of a source.
     :param out: ``(rows, width)``, written.
     """

@@ -31,7 +31,6 @@ class SentenceCollector:
     A context manager. A translation is ready as soon as its worker has finished. A sentence that is
     refused, or that fails, affects only its own request.
 
-    :param translator: the loaded system.
     :param plain: a translator of the same system whose texts are the system's words.
     """
 
