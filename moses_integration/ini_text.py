@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cache
 from itertools import count
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 from moses_integration.text_settings import SETTING, TextSettings, read_settings
 from phrasescore.errors import ConfigError, DataError, shown_path
@@ -82,6 +82,10 @@ class IniText:
         with open_input(path) as stream:
             return cls(path, stream.read(), folder)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Matches cannot be sent to a process on another machine, which reads the text again.
+        return type(self), (self.path, self.to_bytes(), self.folder)
+
     def _find_folder(self) -> str:
         own = os.path.dirname(self.path)
         files = [path for path in self.named_paths() if not os.path.isabs(path)]
@@ -111,10 +115,7 @@ class IniText:
         return f"there is no such file in {place if not self.folder else self.folder}"
 
     def rename_files(self, rename: Callable[[str], str]) -> None:
-        """Replace the paths of files, which ``rename`` gets as they are written.
-
-        :raises ConfigError: if a moses.ini cannot hold a new path.
-        """
+        """Replace the paths of files, which ``rename`` gets as they are written."""
         for feature in self.features:
             edits = []
             for word in feature.line.words[1:]:
@@ -132,7 +133,8 @@ class IniText:
         if any(models):
             source, target = (path and rename(path) for path in models)
             changed = replace(settings, truecase_source=source, truecase_target=target)
-            self.set_text_settings(changed)
+            others = [text for text in self.lines if SETTING.fullmatch(text) is None]
+            self.lines = [*changed.lines(), *others]
         self.features = self.read_features()
 
     def move(self, folder: str | os.PathLike[str]) -> None:
@@ -199,12 +201,6 @@ class IniText:
     def text_settings(self) -> TextSettings:
         """Return the settings that the comments record; all others have their defaults."""
         return read_settings(self.path, self.lines)
-
-    def set_text_settings(self, settings: TextSettings) -> None:
-        """Replace the comments that record settings; the new ones are the first lines."""
-        others = [text for text in self.lines if SETTING.fullmatch(text) is None]
-        self.lines = [*settings.lines(), *others]
-        self.features = self.read_features()
 
     def weight_file(self) -> tuple[IniLine, str] | None:
         """Return the line that names the file of sparse weights, and its path; None without one."""
@@ -290,7 +286,6 @@ class IniText:
         raise self.error(feature.line, feature.name, problem)
 
     def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
-        """Replace parts of a line, each given as (start, end, new text)."""
         text = self.lines[line.row]
         for start, stop, value in sorted(edits, key=lambda edit: edit[0], reverse=True):
             text = text[:start] + value + text[stop:]

@@ -117,7 +117,6 @@ class MosesIni(IniText):
         (mert/Optimizer.cpp, mert/Point.cpp). Any other weight, such as the 0.2 in train-model.perl,
         makes the first lists worse, because the other weights were not tuned with it.
 
-        :param table_path: the new path=.
         :param old_table_path: the annotated table, to find its declaration.
         :param num_scores: the number of scores in the annotated table, to check num-features=.
         :raises ConfigError: if the table, num-features= and the weights do not agree. The text
@@ -131,7 +130,12 @@ class MosesIni(IniText):
                 f"expected num-features={num_scores}, the number of scores in the phrase table"
             )
             raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
-        self._check_new_path(table, feature.line, table_path)
+        if table.kind not in TEXT_TABLES:  # Moses would not read it as text
+            problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
+            cure = "change the class, and path= to that table"
+            raise self.error(feature.line, table.name, f"{problem}; {cure}")
+        if fault := path_problem(table_path):
+            raise self.error(feature.line, table.name, fault)
         weights = self._table_weights(table)
 
         new_values = {"num-features": str(table.num_features + how_many), "path": table_path}
@@ -166,15 +170,6 @@ class MosesIni(IniText):
             raise self.error(feature.line, feature.name, problem)
         path, row = arguments.get("path"), feature.line.row + 1
         return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), row)
-
-    def _check_new_path(self, table: PhraseTableFeature, line: IniLine, table_path: str) -> None:
-        """Reject a path that Moses would not read as a text table."""
-        if table.kind not in TEXT_TABLES:
-            problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
-            cure = "change the class, and path= to that table"
-            raise self.error(line, table.name, f"{problem}; {cure}")
-        if fault := path_problem(table_path):
-            raise self.error(line, table.name, fault)
 
     def _table_weights(self, table: PhraseTableFeature) -> IniLine:
         key = f"{table.name}="

@@ -87,7 +87,6 @@ def format_hypothesis(
 
 @functools.cache
 def _template(features: tuple[tuple[str, int], ...]) -> bytes:
-    """Return the format of features, given as names and numbers of values."""
     return b" ".join(b"%s=%s" % (name.encode(), b" %.7g" * count) for name, count in features)
 
 

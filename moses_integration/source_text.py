@@ -49,10 +49,7 @@ def markup_of(ini: IniText) -> Markup:
 def read_source(
     path: str, max_words: int | None = None, markup: Markup = MARKUP, *, characters: bool = False
 ) -> list[tuple[str, ...]]:
-    """Return the words of each line; reject lines with markup that a decoder would interpret.
-
-    :param characters: return characters instead; see `phrasescore.io.characters`.
-    """
+    """Return the words of each line; reject lines with markup that a decoder would interpret."""
     return [
         parse_sentence(path, number, raw, max_words, markup, characters=characters)
         for number, raw in enumerate(read_lines(path), start=1)

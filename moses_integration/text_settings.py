@@ -52,10 +52,7 @@ class TextSettings:
 
 
 def read_settings(path: str, lines: Iterable[str]) -> TextSettings:
-    """Return the settings that comments of a moses.ini record; all others have their defaults.
-
-    :raises ConfigError: if a comment is no valid setting.
-    """
+    """Return the settings that comments of a moses.ini record; all others have their defaults."""
     types = {field.name: type(field.default) for field in fields(TextSettings)}
     settings, known = TextSettings(), set()
     for row, text in enumerate(lines):

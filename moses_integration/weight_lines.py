@@ -19,7 +19,6 @@ import math
 import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import NamedTuple
 
 from moses_integration.nbest_lines import WORD_SCORES
 from phrasescore.errors import DataError, PhrasescoreError
@@ -45,23 +44,16 @@ LARGEST_WEIGHT, _LEAST = 1e30, 1e-30
 _NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
-class WeightLine(NamedTuple):
-    """A line with weights: the name, with ``=`` if the line has it, and the values."""
-
-    name: str
-    values: list[str]
-
-
 def is_sparse(name: str) -> bool:
     """Return whether Moses treats a feature as sparse, with value 0 if a hypothesis lacks it."""
     return "_" in name
 
 
-def split_weight_line(line: str) -> WeightLine | None:
-    """Split a line into words; return None if it is blank or a comment.
+def split_weight_line(line: str) -> tuple[str, list[str]] | None:
+    """Return the name, with ``=`` if the line has it, and the values; None for a comment or blank.
 
     >>> split_weight_line("TM0= 0.5 -1 # tuned")
-    WeightLine(name='TM0=', values=['0.5', '-1'])
+    ('TM0=', ['0.5', '-1'])
     """
     words = _WORD.findall(line)
     if not words or line.startswith("#"):
@@ -75,7 +67,7 @@ def split_weight_line(line: str) -> WeightLine | None:
         values += [value] if value else []
         if comment:
             break
-    return WeightLine(name, values)
+    return name, values
 
 
 def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
@@ -110,7 +102,7 @@ def format_weight_line(path: str, name: str, word: str, value: str) -> str:
 def read_sparse_weights(path: str) -> Weights:
     """Read the weights in a ``[weight-file]`` as Moses does; a dense feature is an error."""
     weights: Weights = {}
-    for number, text, (name, values) in _split_lines(path, read_lines(path)):
+    for number, text, name, values in _split_lines(path, read_lines(path)):
         problem = ""
         if len(values) != 1:
             problem = f"expected 'name value' for a sparse feature, found {shorten(text)}"
@@ -125,11 +117,11 @@ def read_sparse_weights(path: str) -> Weights:
     return weights
 
 
-def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, WeightLine]]:
+def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, str, list[str]]]:
     for number, raw in enumerate(lines, start=1):
         text = decode(path, number, raw)
         if (line := split_weight_line(text)) is not None:
-            yield number, text, line
+            yield number, text, *line
 
 
 def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
@@ -149,7 +141,6 @@ def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
 
 
 def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
-    """Return the lines of a part, with all other lines replaced by empty ones."""
     head = b""
     part = []
     for number, line in enumerate(lines, start=1):
@@ -181,11 +172,11 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
     weights: Weights = {}
     latest = ""
     first: dict[bool, str] = {}  # the first sparse feature with "=" after its name, and without
-    for number, text, line in _split_lines(path, lines):
-        name = line.name.removesuffix("=")
-        has_sign = name != line.name
-        is_weight = len(line.values) == 1 and is_sparse(name)
-        if not name or not line.values or not (has_sign or is_weight):
+    for number, text, word, values in _split_lines(path, lines):
+        name = word.removesuffix("=")
+        has_sign = name != word
+        is_weight = len(values) == 1 and is_sparse(name)
+        if not name or not values or not (has_sign or is_weight):
             text = text.partition("#")[0].strip()
             problem = f"expected 'Name= value', found {shorten(text)}"
             if _NUMBERED.fullmatch(text):
@@ -193,7 +184,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
                 problem += ": use the run*.dense file next to it"
             raise DataError(path, number, problem)
         if is_sparse(name):
-            first.setdefault(has_sign, line.name)
+            first.setdefault(has_sign, word)
         if len(first) == 2:
             # "a_b= 1" is the feature a_b here, but a_b= in Moses' files.
             problem = f"expected all sparse features as 'name value', like {first[False]}"
@@ -204,8 +195,8 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
             problem = f"expected the weights for {name} in consecutive lines, found more here"
             raise DataError(path, number, problem)
         latest = name
-        values = (_parse_weight(path, number, name, value) for value in line.values)
-        weights[name] = (*weights.get(name, ()), *values)
+        parsed = (_parse_weight(path, number, name, value) for value in values)
+        weights[name] = (*weights.get(name, ()), *parsed)
     return weights
 
 

@@ -4,7 +4,6 @@ import os
 import re
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from numbers import Integral
 from typing import Literal, get_args
 
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -65,22 +64,6 @@ def check_at_least(least: float, /, **values: float | None) -> None:
     for name, value in values.items():
         if value is not None and not value >= least:
             raise ArgumentError(f"{flag(name)}: expected at least {least:g}, got {value!r}")
-
-
-def whole_number(**argument: object) -> int:
-    """Return a whole number from 0, such as one of numpy's, as an int.
-
-    :raises ArgumentError: if it is something else.
-
-    >>> whole_number(nbest=2.0)
-    Traceback (most recent call last):
-    ...
-    phrasescore.errors.ArgumentError: nbest: expected a whole number from 0, got 2.0
-    """
-    ((name, value),) = argument.items()
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 0:
-        raise ArgumentError(f"{name}: expected a whole number from 0, got {value!r}")
-    return int(value)
 
 
 def language_code(text: str) -> str | None:

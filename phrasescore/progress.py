@@ -41,7 +41,6 @@ class Meter:
     leaving without an error. In between, it reports at most every `INTERVAL` seconds. Without a
     total, the finished share is estimated from the part of a text that has been read.
 
-    :param lines_of: the text whose lines are counted.
     :ivar skipped: number of items that an earlier run has finished.
     :ivar share: the finished share, if it is not known from a total or a text.
 

@@ -297,12 +297,3 @@ class ConfidenceCurve:
     scale: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     slope: Annotated[float, msgspec.Meta(gt=0)] = 1.0
     offset: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class ReliabilityRow:
-    """How often the translations of sentences with similar confidences are right."""
-
-    sentences: int
-    confidence: float  # the mean, 0 to 1
-    right: float  # the share of translations with no better one in their lists, 0 to 1

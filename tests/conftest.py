@@ -12,6 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from phrasescore.settings.compute import Compute
     from tests.browser import NewPage
 
 # With a worker per core, the second thread of a test has no core of its own, and spins for nothing.
@@ -103,6 +104,23 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, None, None]:
         except PhrasescoreError:
             pytest.skip(str(error))
         raise  # a processor that multiplies bytes exactly at one size has to at all sizes
+
+
+@pytest.fixture(scope="module")
+def ray() -> Iterator[None]:
+    from tests.ray_here import run_ray
+
+    yield from run_ray()
+
+
+@pytest.fixture(params=["processes", pytest.param("ray", marks=pytest.mark.slow)])
+def engine(request: pytest.FixtureRequest) -> "Compute":
+    """An engine of two workers."""
+    from phrasescore.settings.compute import Compute
+
+    if request.param == "ray":
+        request.getfixturevalue("ray")
+    return Compute(engine=request.param, workers=2)
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Small models whose scores are known: random weights, and an independent implementation."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -8,9 +8,14 @@ import torch
 from torch import nn
 
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, save_checkpoint
-from phrasescore.models.encoder_decoder import EncoderDecoder
-from phrasescore.models.feed_forward import CslmNetwork, JointNetwork
+from phrasescore.models.checkpoint import (
+    FORWARD,
+    Checkpoint,
+    TrainingRecord,
+    direction_of,
+    empty_network,
+    save_checkpoint,
+)
 from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeDecoder
@@ -18,7 +23,7 @@ from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import CslmConfig, EncoderDecoderConfig, JointConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_cslm, reference_joint
-from tests.reference_encoder_decoder import log_prob, random_parameters
+from tests.reference_encoder_decoder import Array, log_prob, random_parameters
 
 SIZES = {"hidden_size": 9, "embedding_size": 5, "maxout_units": 6, "output_rank": 4}
 
@@ -26,6 +31,21 @@ SIZES = {"hidden_size": 9, "embedding_size": 5, "maxout_units": 6, "output_rank"
 def as_vocabulary(words: Iterable[str] | Vocabulary) -> Vocabulary:
     """Return words as a shortlist; a vocabulary stays as it is."""
     return words if isinstance(words, Vocabulary) else Vocabulary(words)
+
+
+def filled(
+    config: Config,
+    source: Vocabulary,
+    target: Vocabulary,
+    parameters: Mapping[str, Array],
+    direction: str = FORWARD,
+    fingerprint: str = "",
+) -> Checkpoint:
+    """Return a model with the parameters of a reference."""
+    network = empty_network(config, len(source), len(target)).to_empty(device="cpu").eval()
+    network.load_state_dict({k: torch.from_numpy(v).float() for k, v in parameters.items()})
+    record = TrainingRecord(direction=direction)
+    return Checkpoint(network, config, source, target, record, fingerprint)
 
 
 class RandomModel:
@@ -55,18 +75,10 @@ class RandomModel:
         self.parameters = random_parameters(
             np.random.default_rng(seed), **SIZES, source_size=sizes[0], target_size=sizes[1]
         )
-        config = EncoderDecoderConfig(
-            hidden_size=SIZES["hidden_size"],
-            embedding_size=SIZES["embedding_size"],
-            maxout_size=SIZES["maxout_units"],
-            output_rank=SIZES["output_rank"],
-        )
-        network = EncoderDecoder(config, *sizes)
-        network.load_state_dict({k: torch.from_numpy(v) for k, v in self.parameters.items()})
-        direction = direction_of(reverse=reverse, right_to_left=right_to_left)
-        record = TrainingRecord(direction=direction)
         source, target = self.vocabularies
-        save_checkpoint(path, Checkpoint(network, Config(model=config), source, target, record))
+        direction = direction_of(reverse=reverse, right_to_left=right_to_left)
+        config = Config(model=EncoderDecoderConfig(*SIZES.values()))
+        save_checkpoint(path, filled(config, source, target, self.parameters, direction))
 
     def log_prob(self, source: Sequence[str], target: Sequence[str]) -> float:
         """Return the score of a pair of the table, by the independent implementation."""
@@ -93,16 +105,11 @@ class RandomCslm:
             np.random.default_rng(seed), order=order, size=len(self.vocabulary), **sizes
         )
         config = CslmConfig(order=order, self_normalization=self_normalization, **sizes)
-        network = CslmNetwork(config, 2, len(self.vocabulary)).eval()
-        network.load_state_dict(
-            {k: torch.from_numpy(v).float() for k, v in self.parameters.items()}
-        )
-        self.checkpoint = Checkpoint(
-            network,
+        vocabularies = Vocabulary([]), self.vocabulary
+        self.checkpoint = filled(
             Config(kind="cslm", model=config),
-            Vocabulary([]),
-            self.vocabulary,
-            TrainingRecord(),
+            *vocabularies,
+            self.parameters,
             fingerprint=f"random {seed}",
         )
         if path is not None:
@@ -135,15 +142,10 @@ class RandomJoint:
             np.random.default_rng(seed), order=order, window=window, sizes=sizes, **layers
         )
         config = JointConfig(order, window, self_normalization=self_normalization, **layers)
-        network = JointNetwork(config, *sizes).eval()
-        network.load_state_dict(
-            {k: torch.from_numpy(v).float() for k, v in self.parameters.items()}
-        )
-        self.checkpoint = Checkpoint(
-            network,
+        self.checkpoint = filled(
             Config(kind="joint", model=config),
             *self.vocabularies,
-            TrainingRecord(),
+            self.parameters,
             fingerprint=f"random joint {seed}",
         )
         if path is not None:

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from phrasescore.features.feature import Feature
 from phrasescore.records import PhraseBlock, PhrasePair
 
@@ -14,3 +16,15 @@ def scored(feature: Feature, pairs: Sequence[PhrasePair]) -> tuple[list[float], 
 
 def values_of(feature: Feature, pairs: Sequence[PhrasePair]) -> list[float]:
     return scored(feature, pairs)[0]
+
+
+def as_block(pairs: Sequence[PhrasePair]) -> PhraseBlock:
+    """Return pairs whose phrases lie in a text, with other bytes between them."""
+    text, places = b"what is before ", []
+    for pair in pairs:
+        for words in pair:
+            places.append(len(text))
+            text += " ".join(words).encode()
+            places.append(len(text))
+            text += b" ||| "
+    return PhraseBlock(text, np.array(places, np.int64).reshape(-1, 4))

@@ -4,15 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
-from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
+from phrasescore.models.checkpoint import direction_of
 from phrasescore.settings.config import Config, TrainingConfig
 from phrasescore.settings.kinds import GrconvConfig, LstmConfig, RnnsearchConfig
 from phrasescore.vocabulary import Vocabulary
 from tests import reference_grconv, reference_lstm, reference_rnnsearch
-from tests.doubles import as_vocabulary
+from tests.doubles import as_vocabulary, filled
 
 Array = NDArray[np.float64]
 
@@ -62,10 +61,5 @@ class RandomNetwork:
                 numbers, layers=2, hidden_size=6, embedding_size=5, **sizes
             )
         config = Config(kind=kind, model=model, training=TrainingConfig(max_length=max_length))
-        network = empty_network(config, len(source), len(target)).to_empty(device="cpu")
-        network.load_state_dict(
-            {name: torch.from_numpy(value).float() for name, value in self.parameters.items()}
-        )
         direction = direction_of(reverse=reverse, right_to_left=right_to_left)
-        record = TrainingRecord(direction=direction)
-        self.checkpoint = Checkpoint(network.eval(), config, source, target, record)
+        self.checkpoint = filled(config, source, target, self.parameters, direction)

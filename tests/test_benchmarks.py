@@ -178,11 +178,7 @@ def test_empty_lines_are_left_out_with_their_references(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("part", "labels"),
-    [
-        ("building", {"sentence pairs": 50}),
-        ("language_models", {}),
-        ("evaluation", {}),
-    ],
+    [("building", {"sentence pairs": 50}), ("language_models", {}), ("evaluation", {})],
 )
 def test_other_tools_are_beside_our_commands(
     repository: Path, tmp_path: Path, part: str, labels: dict[str, float]

@@ -3,7 +3,7 @@
 import pkgutil
 import shlex
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -19,18 +19,13 @@ from phrasescore.features.lexicon import LexicalScore, LexiconTable
 from phrasescore.features.named import FEATURES, OF_SHORTLISTS
 from phrasescore.features.neural import NeuralScore
 from phrasescore.features.program import ProgramScore
-from phrasescore.features.word_counts import (
-    LengthRatio,
-    NumberMismatch,
-    TargetLength,
-    UnknownWords,
-)
+from phrasescore.features.word_counts import LengthRatio, NumberMismatch, TargetLength, UnknownWords
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
-from tests.feature_values import values_of
+from tests.feature_values import as_block, values_of
 from tests.tiny_arpa import TINY_ARPA
 from tests.tiny_translator import tiny_translator
 
@@ -127,17 +122,6 @@ def test_the_size_of_blocks_changes_nothing(
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     found = [value for pair in PAIRS for value in values_of(feature, [pair])]
     assert found == pytest.approx(values, rel=1e-6, abs=1e-5)
-
-
-def as_block(pairs: Sequence[PhrasePair]) -> PhraseBlock:
-    text, places = b"what is before ", []
-    for pair in pairs:
-        for words in pair:
-            places.append(len(text))
-            text += " ".join(words).encode()
-            places.append(len(text))
-            text += b" ||| "
-    return PhraseBlock(text, np.array(places, np.int64).reshape(-1, 4))
 
 
 def test_pairs_that_lie_in_a_text_have_the_same_values(tmp_path: Path) -> None:

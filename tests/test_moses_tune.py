@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
@@ -19,6 +20,9 @@ pytestmark = pytest.mark.moses
 SENTENCES = 60
 
 
+CAPTURED: Any = {"capture_output": True, "text": True, "check": True, "timeout": 300}
+
+
 def tool(name: str) -> str:
     found = shutil.which(name)
     if found is None:
@@ -27,16 +31,8 @@ def tool(name: str) -> str:
 
 
 def run_tool(folder: Path, name: str, *arguments: str, text: str = "") -> str:
-    done = subprocess.run(
-        [tool(name), *arguments],
-        cwd=folder,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=300,
-    )
-    return done.stdout + done.stderr
+    done = subprocess.run([tool(name), *arguments], cwd=folder, input=text, **CAPTURED)
+    return str(done.stdout + done.stderr)
 
 
 def tune(*arguments: str) -> Result:
@@ -61,10 +57,7 @@ class Task:
     def decode(self, ini: str, *options: str) -> str:
         command = [*self.decoder.split()[:2], self.path(ini), *self.decoder.split()[3:], *options]
         with (self.folder / "dev.en").open() as source:
-            done = subprocess.run(
-                command, stdin=source, capture_output=True, text=True, check=True, timeout=300
-            )
-        return done.stdout
+            return str(subprocess.run(command, stdin=source, **CAPTURED).stdout)
 
 
 @pytest.fixture(scope="module")

@@ -12,15 +12,9 @@ from tests.reference_lstm import log_prob, random_parameters, word_log_probs
 LN3 = math.log(3.0)
 
 
-def zeros(*, target_size: int = 4) -> dict[str, Array]:
-    made = random_parameters(
-        np.random.default_rng(0),
-        layers=1,
-        hidden_size=1,
-        embedding_size=1,
-        source_size=4,
-        target_size=target_size,
-    )
+def zeros() -> dict[str, Array]:
+    sizes = {"layers": 1, "hidden_size": 1, "embedding_size": 1, "source_size": 4}
+    made = random_parameters(np.random.default_rng(0), **sizes, target_size=4)
     return {name: np.zeros_like(array) for name, array in made.items()}
 
 
@@ -55,29 +49,20 @@ def test_the_decoder_starts_from_both_states_of_the_encoder() -> None:
     assert word_log_probs(parameters, [2], [3])[0] == pytest.approx(wanted, abs=1e-12)
 
 
+def drawn(seed: int, target_size: int) -> dict[str, Array]:
+    sizes = {"layers": 2, "hidden_size": 3, "embedding_size": 2, "source_size": 6}
+    return random_parameters(np.random.default_rng(seed), **sizes, target_size=target_size)
+
+
 def test_reading_backwards_is_reading_the_reversed_source_forwards() -> None:
-    parameters = random_parameters(
-        np.random.default_rng(1),
-        layers=2,
-        hidden_size=3,
-        embedding_size=2,
-        source_size=6,
-        target_size=5,
-    )
+    parameters = drawn(1, 5)
     backwards = log_prob(parameters, [2, 3, 4], [2, 2])
     assert backwards == log_prob(parameters, [4, 3, 2], [2, 2], reverse_source=False)
     assert backwards != log_prob(parameters, [4, 3, 2], [2, 2])
 
 
 def test_the_probabilities_of_all_targets_sum_to_one() -> None:
-    parameters = random_parameters(
-        np.random.default_rng(2),
-        layers=2,
-        hidden_size=3,
-        embedding_size=2,
-        source_size=6,
-        target_size=3,
-    )
+    parameters = drawn(2, 3)
     # All targets of at most 2 words, and those of 2 words without their end for all longer ones.
     total = sum(
         math.exp(log_prob(parameters, [3, 5], target))

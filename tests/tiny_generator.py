@@ -14,10 +14,12 @@ from ctranslate2.specs.common_spec import Activation
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers
 
+from tests.tiny_translator import HEADS, attended
+
 Floats = NDArray[np.float32]
 
 END = "<|endoftext|>"
-SIZE, HEADS, LAYERS, POSITIONS = 16, 2, 2, 96
+SIZE, LAYERS, POSITIONS = 16, 2, 96
 _MERGES = ("Ġ t", "h e", "Ġt he", "Ġ m", "a i", "Ġm ai", "Ġ l", "Ġl a")
 
 
@@ -110,14 +112,7 @@ class TinyGenerator:
 
     def _attended(self, name: str, state: Floats) -> Floats:
         queries, keys, values = np.split(self._linear(f"{name}.c_attn", state), 3, 1)
-        parts, width = [], SIZE // HEADS
-        for head in range(HEADS):
-            part = slice(head * width, (head + 1) * width)
-            scores = queries[:, part] @ keys[:, part].T / math.sqrt(width)
-            scores[~np.tri(len(scores), dtype=bool)] = -np.inf
-            weights = np.exp(scores - scores.max(1, keepdims=True))
-            parts.append(weights / weights.sum(1, keepdims=True) @ values[:, part])
-        return self._linear(f"{name}.c_proj", np.concatenate(parts, 1))
+        return self._linear(f"{name}.c_proj", attended(queries, keys, values, causal=True))
 
     def _linear(self, name: str, rows: Floats) -> Floats:
         found: Floats = rows @ self.state[f"{name}.weight"] + self.state[f"{name}.bias"]

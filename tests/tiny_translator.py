@@ -132,16 +132,21 @@ class TinyTranslator:
         else:
             queries = _linear(attention.linear[0], state)
             keys, values = np.split(_linear(attention.linear[1], memory), 2, 1)
-        parts, width = [], self._size // HEADS
-        for head in range(HEADS):
-            part = slice(head * width, (head + 1) * width)
-            scores = queries[:, part] @ keys[:, part].T / math.sqrt(width)
-            if causal:
-                scores[~np.tri(len(scores), dtype=bool)] = -np.inf
-            weights = np.exp(scores - scores.max(1, keepdims=True))
-            parts.append(weights / weights.sum(1, keepdims=True) @ values[:, part])
-        found = _linear(attention.linear[-1], np.concatenate(parts, 1))
-        return _normed(attention.layer_norm, state + found)
+        read = attended(queries, keys, values, causal=causal)
+        return _normed(attention.layer_norm, state + _linear(attention.linear[-1], read))
+
+
+def attended(queries: Floats, keys: Floats, values: Floats, *, causal: bool) -> Floats:
+    """Return what each query reads of the values, with the weights of `HEADS` heads."""
+    parts, width = [], queries.shape[1] // HEADS
+    for head in range(HEADS):
+        part = slice(head * width, (head + 1) * width)
+        scores = queries[:, part] @ keys[:, part].T / math.sqrt(width)
+        if causal:
+            scores[~np.tri(len(scores), dtype=bool)] = -np.inf
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        parts.append(weights / weights.sum(1, keepdims=True) @ values[:, part])
+    return np.concatenate(parts, 1)
 
 
 def _linear(linear: Any, rows: Floats) -> Floats:

@@ -12,12 +12,11 @@ with the tuned weights is the one that was found.
 """
 
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.records import ConfidenceCurve, ReliabilityRow
+from phrasescore.records import ConfidenceCurve
 from tuning.methods import load_method
 from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
@@ -25,7 +24,6 @@ from tuning.pool import Mask, Matrix, Pool, Vector
 from tuning.settings import TuneSettings
 
 FOLDS = 5
-BINS = 10
 # The scales to choose from, in units of 1 / the mean difference of scores within a list.
 _SCALES = 2.0 ** np.arange(-4, 8)
 _PRIOR = np.ones(2)  # the factors of the penalties for the squared slope and offset
@@ -33,24 +31,16 @@ _SAME = 1e-12  # gains that differ by at most this are equal: they are rounded
 _LEAST_SLOPE = 1e-6  # a larger margin never lowers the confidence
 
 
-class Calibration(NamedTuple):
-    """A curve, and its reliability on sentences that it was not fitted to."""
-
-    curve: ConfidenceCurve
-    reliability: tuple[ReliabilityRow, ...]
-
-
 def calibrate_weights(
     pool: Pool, metric: Metric, weights: Vector, settings: TuneSettings, *, seed: int
-) -> Calibration:
+) -> ConfidenceCurve:
     """Return the curve for the translations that weights tuned on the pool select."""
     gains = sentence_scores(metric, pool.stats)
     scores = held_out_scores(pool, metric, weights, settings, seed=seed)
-    curve, rows = calibrate(scores, gains, pool.starts, pool.highest(scores))
-    mean = sum(row.sentences * row.confidence for row in rows) / pool.num_segments
+    curve, confidences = calibrate(scores, gains, pool.starts, pool.highest(scores))
     scores = pool.model_scores(weights)
     margins = _margins(scores, pool.starts, pool.highest(scores), curve.scale)
-    return Calibration(_with_mean(curve, margins, mean), rows)
+    return _with_mean(curve, margins, float(confidences.mean()))
 
 
 def sentence_scores(metric: Metric, stats: Statistics) -> Vector:
@@ -97,15 +87,15 @@ def held_out_scores(
     return scores
 
 
-def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integers) -> Calibration:
+def calibrate(
+    scores: Vector, gains: Statistics, starts: Integers, chosen: Integers
+) -> tuple[ConfidenceCurve, Vector]:
     """Return the curve for the confidence that no hypothesis has a higher gain than the chosen one.
 
-    A tie with the highest gain counts as that. The reliability is measured on each fifth of
-    the lists, with a curve that was fitted to the other lists.
+    A tie with the highest gain counts as that. Each list's confidence is also returned, from a
+    curve that was fitted without its fifth of the lists.
 
     :param scores: model scores, natural logarithms up to a constant: (hypotheses,).
-    :param gains: for each hypothesis, such as sentence BLEU.
-    :param starts: where each list begins, and the end of the last one: (lists + 1,).
     :param chosen: the row of the hypothesis that is the translation, for each list: (lists,).
     """
     right = gains[chosen] >= np.maximum.reduceat(gains, starts[:-1]) - _SAME
@@ -118,28 +108,14 @@ def calibrate(scores: Vector, gains: Statistics, starts: Integers, chosen: Integ
         place, curve = _fit(margins, scales, right, folds != fold)
         confidences[folds == fold] = _probabilities(margins[place][folds == fold], curve)
     _, curve = _fit(margins, scales, right, folds >= 0)
-    return Calibration(curve, reliability(confidences, right))
+    return curve, confidences
 
 
 def confidence(scores: Vector, chosen: int, curve: ConfidenceCurve) -> float:
-    """Return the confidence of a hypothesis, which is 1 if it is alone in its list.
-
-    :param scores: the model scores of the list: (hypotheses,).
-    :param chosen: the index of the hypothesis.
-    """
+    """Return the confidence of a hypothesis, which is 1 if it is alone in its list."""
     starts = np.array([0, len(scores)])
     margins = _margins(scores, starts, np.array([chosen]), curve.scale)
     return float(_probabilities(margins, curve)[0])
-
-
-def reliability(confidences: Vector, right: Mask) -> tuple[ReliabilityRow, ...]:
-    """Return how often sentences of similar confidence are right, in bins of equal size."""
-    order = np.argsort(confidences, kind="stable")
-    return tuple(
-        ReliabilityRow(len(rows), float(confidences[rows].mean()), float(right[rows].mean()))
-        for rows in np.array_split(order, BINS)
-        if len(rows)
-    )
 
 
 def _margins(scores: Vector, starts: Integers, chosen: Integers, scale: float) -> Vector:
@@ -154,7 +130,6 @@ def _probabilities(margins: Vector, curve: ConfidenceCurve) -> NDArray[np.float6
 
 
 def _with_mean(curve: ConfidenceCurve, margins: Vector, mean: float) -> ConfidenceCurve:
-    """Return the curve, moved so that it has the given mean."""
     from scipy.optimize import brentq
 
     bound = 40 + curve.slope * np.abs(margins[np.isfinite(margins)]).max(initial=0.0)
@@ -170,7 +145,6 @@ def _with_mean(curve: ConfidenceCurve, margins: Vector, mean: float) -> Confiden
 def _fit(
     margins: list[Vector], scales: Vector, right: Mask, used: Mask
 ) -> tuple[int, ConfidenceCurve]:
-    """Return the likeliest curve for the lists ``used``, and the index of its scale."""
     # scipy.optimize, which translation does not need, is slow to import.
     from scipy.optimize import minimize
 

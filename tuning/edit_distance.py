@@ -21,8 +21,6 @@ class WordAccuracy:
     reference, in words. With several references, each hypothesis uses the one with the lowest error
     rate, the first on ties. If all sentences have one word, the score is the share of right words.
     It is below 0 if there are more errors than words.
-
-    :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
     name = "word accuracy"
@@ -55,7 +53,6 @@ class WordAccuracy:
         return result
 
     def _encode(self, texts: Sequence[Sequence[str]]) -> tuple[Integers, Integers]:
-        """Return the numbers of all units, -1 for new ones, and where each text begins."""
         number = self._numbers.get
         units = [number(unit, -1) for unit in chain.from_iterable(texts)]
         starts = np.concatenate(([0], sentence_lengths(texts).cumsum()))

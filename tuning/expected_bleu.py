@@ -50,8 +50,6 @@ def expected_score(
     be used. Its relative error is about 1e-10; where it does not exist, it is set to 0. All other
     derivatives are exact, except that hypotheses with a probability below 1e-18 are ignored. The
     number of threads does not affect the result.
-
-    :param scale: the factor for model scores in the softmax, above 0.
     """
     ends = np.linspace(0, pool.num_segments, _PARTS + 1).astype(np.int64)
     parts = [pool.starts[begin : end + 1] for begin, end in pairwise(ends)]

@@ -141,7 +141,6 @@ class TuningLoop:
         chosen, on ties the smallest. All other weights remain as they are.
 
         :param new: names of features of the decoder whose weights are 0.
-        :param num_segments: the number of segments in a round.
         """
         weights, segments = self.start.search, _sample(num_segments)
         lists = self.decode(1, weights, segments)
@@ -247,7 +246,6 @@ class TuningLoop:
         self._change(next_weights=None, reason=reason, is_cut=is_cut)
 
     def _tune_search(self, own: Pool, number: int) -> Tuned:
-        """Tune the decoder's weights on the pool, starting from the best weights so far."""
         known = [round_.weights.search for round_ in self.result.rounds]
         assert self.result.next_weights is not None
         start = self._best_of([*known, self.result.next_weights], own)
@@ -336,16 +334,13 @@ class TuningLoop:
 
 
 def _sample(num_segments: int) -> list[int]:
-    """Return the segments of a trial, spread over all segments."""
     size = min(num_segments, TRIAL_SIZE)
     return [place * num_segments // size for place in range(size)]
 
 
 def _equal_influence(lists: Pool, weights: Weights) -> Weights:
-    """Return each feature's weights with the influence of the feature that has most.
-
-    The influence is the absolute weight times the standard deviation; a constant feature gets 0.
-    """
+    """Return each feature's weights with the influence of the feature that has most."""
+    # The influence is the absolute weight times the standard deviation; a constant feature gets 0.
     deviations = lists.deviations()
     most = np.abs(weights_vector(weights, lists.labels) * deviations).max(initial=0.0)
     equal = np.zeros_like(deviations)

@@ -124,11 +124,9 @@ def _generations(problem: Problem) -> int:
 def _random_start(
     start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
-    """Return weights with random sizes, and with the signs of the start weights or random signs.
-
-    Often only the signs of the start weights are right, and with many features a random direction
-    is rarely near a good one. Random signs are drawn as well, because the signs may be wrong.
-    """
+    """Return weights with random sizes, and with the signs of the start weights or random signs."""
+    # Often only the signs of the start weights are right, and with many features a random direction
+    # is rarely near a good one. Random signs are drawn as well, because the signs may be wrong.
     drawn = random.normal(size=len(start))
     if not any_sign:
         drawn = np.where(start != 0, np.abs(drawn) * np.sign(start), drawn)
@@ -147,7 +145,6 @@ def _race(
     search: "_MertSearch",
     run: Callable[[Callable[[_CoordinateWalk], None], Iterable[_CoordinateWalk]], Iterable[None]],
 ) -> None:
-    """Continue all walks, then the better half, and so on, until the remaining ones are done."""
     ranked, report = walks, search.problem.report
     while walks:
         for number, _ in enumerate(run(search.advance, walks), start=1):  # modifies the walks
@@ -211,7 +208,6 @@ class _MertSearch:
                 break
 
     def _round(self, walk: _CoordinateWalk) -> bool:
-        """Search along the gradient and every axis; return whether the metric improved."""
         before = walk.metric
         scale = SCALES[walk.rounds % len(SCALES)]
         weights = walk.weights / self.units
@@ -222,7 +218,6 @@ class _MertSearch:
         return walk.metric > before + _RISE
 
     def _search(self, walk: _CoordinateWalk, direction: Vector) -> None:
-        """Take the best step along a direction, unless the direction is 0."""
         direction = np.where(self.problem.free, direction, 0.0)
         size = float(np.linalg.norm(direction))
         if not size > 0:

@@ -1,10 +1,10 @@
-"""BLEU and chrF, as functions of statistics summed over a corpus, and the oracle of n-best lists.
+"""BLEU, as a function of statistics summed over a corpus, and the oracle of n-best lists.
 
 Statistics are integers stored as float64, so that sums are exact in any order.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from tuning.ngrams import (
     MAX_ORDER,
     Integers,
-    NgramCounts,
     NgramIndex,
     count_ngrams,
     find_sorted,
@@ -29,15 +28,6 @@ TOTALS = slice(MAX_ORDER, 2 * MAX_ORDER)
 LENGTH = MAX_ORDER
 REFERENCE_LENGTH = 2 * MAX_ORDER
 
-# sacrebleu's CHRF.CHAR_ORDER and CHRF.BETA.
-_CHARACTER_ORDER = 6
-_BETA = 2
-# chrF's statistics, each for n = 1 to 6 characters: the number of n-grams in the hypothesis, the
-# number of n-grams in the reference, and the clipped matches.
-_CHRF_HYPOTHESIS = slice(0, _CHARACTER_ORDER)
-_CHRF_REFERENCE = slice(_CHARACTER_ORDER, 2 * _CHARACTER_ORDER)
-_CHRF_MATCHES = slice(2 * _CHARACTER_ORDER, 3 * _CHARACTER_ORDER)
-_SLICE = 10_000  # number of hypotheses whose n-grams chrF counts at a time, to limit memory
 MAX_ROUNDS = 100  # rounds of an oracle's climb, more than were ever needed; each round raises BLEU
 
 
@@ -87,8 +77,6 @@ class Bleu(CorpusBleu):
 
     The reference length is the closest one, as in multi-bleu.perl and sacrebleu; if two are equally
     close, the shorter one.
-
-    :param references: indexed by reference file, then by segment; each is a sequence of words.
     """
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
@@ -116,17 +104,17 @@ class Bleu(CorpusBleu):
         owners, lengths = np.asarray(segments, np.int64), sentence_lengths(hypotheses)
         result = np.empty((len(hypotheses), self.num_stats))
         for order, ngrams in enumerate(self._index.find(hypotheses)):
-            size = self._index.sizes[order]
-            counts = count_ngrams(ngrams, size)
-            result[:, order] = _clipped_matches(self._counts[order], counts, owners, size)
+            size, (keys, highest) = self._index.sizes[order], self._counts[order]
+            sentences, ids, counts = count_ngrams(ngrams, size)
+            indices = find_sorted(keys, owners[sentences] * size + ids)
+            is_match = indices >= 0
+            clipped = np.minimum(counts[is_match], highest[indices[is_match]])
+            result[:, order] = np.bincount(sentences[is_match], clipped, len(owners))
             result[:, MAX_ORDER + order] = np.maximum(lengths - order, 0)
-        result[:, REFERENCE_LENGTH] = self._reference_lengths(lengths, owners)
-        return result
-
-    def _reference_lengths(self, lengths: Integers, owners: Integers) -> Statistics:
         choices = self._lengths[owners]  # (hypotheses, references), each row sorted
         closest = np.abs(choices - lengths[:, None]).argmin(axis=1)  # the first on ties
-        return np.asarray(choices[np.arange(len(owners)), closest])
+        result[:, REFERENCE_LENGTH] = choices[np.arange(len(owners)), closest]
+        return result
 
 
 def bleu(sums: Statistics) -> Statistics:
@@ -204,106 +192,12 @@ class BleuScore(NamedTuple):
         )
 
 
-class Chrf:
-    """chrF (Popović, 2015) against references, as a `ReferenceMetric`.
-
-    This is the F-score for n-grams of 1 to 6 characters, without white space, and equals
-    sacrebleu's chrF2 to the last digit. Recall is twice as important as precision. Both are
-    averaged over the n-gram orders that occur in the hypothesis and the reference. With several
-    references, each hypothesis uses the one with the highest chrF, the first on ties.
-
-    :param references: indexed by reference file, then by segment; each is a sequence of words.
-    """
-
-    name = "chrF2"
-    num_stats = 3 * _CHARACTER_ORDER
-
-    def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        self.num_segments = count_segments(references)
-        texts = [characters(words) for segments in references for words in segments]
-        self._index = NgramIndex(texts, max_order=_CHARACTER_ORDER)
-        self._lengths = sentence_lengths(texts).reshape(len(references), self.num_segments)
-        # For each order, sorted keys (reference and n-gram in one number), and their counts.
-        self._counts = []
-        for ngrams, size in zip(self._index.ngrams, self._index.sizes, strict=True):
-            owners, ids, counts = count_ngrams(ngrams, size)
-            self._counts.append((owners * size + ids, counts))
-
-    def score(self, sums: Statistics) -> Statistics:
-        """Return the `chrf` score for each sum of statistics."""
-        return chrf(sums)
-
-    def statistics(
-        self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
-    ) -> Statistics:
-        """See `ReferenceMetric.statistics`."""
-        owners = np.asarray(segments, np.int64)
-        result = np.empty((len(hypotheses), self.num_stats))
-        for begin in range(0, len(hypotheses), _SLICE):
-            part = slice(begin, begin + _SLICE)
-            texts = [characters(words) for words in hypotheses[part]]
-            choices = np.stack(list(self._by_reference(texts, owners[part])))
-            best = chrf(choices).argmax(axis=0)
-            result[part] = choices[best, np.arange(len(texts))]
-        return result
-
-    def _by_reference(self, texts: Sequence[str], owners: Integers) -> Iterator[Statistics]:
-        sizes = self._index.sizes
-        ngram_counts = [*map(count_ngrams, self._index.find(texts), sizes)]
-        orders = np.arange(_CHARACTER_ORDER)
-        lengths = sentence_lengths(texts)[:, None]
-        for number, reference_lengths in enumerate(self._lengths):
-            statistics = np.zeros((len(texts), self.num_stats))
-            totals = np.maximum(reference_lengths[owners, None] - orders, 0)
-            statistics[:, _CHRF_REFERENCE] = totals
-            # As in sacrebleu, n-grams longer than the reference are not counted as errors.
-            present = np.where(totals > 0, np.maximum(lengths - orders, 0), 0)
-            statistics[:, _CHRF_HYPOTHESIS] = present
-            rows = number * self.num_segments + owners
-            for order, counts in enumerate(ngram_counts):
-                matches = _clipped_matches(self._counts[order], counts, rows, sizes[order])
-                statistics[:, _CHRF_MATCHES.start + order] = matches
-            yield statistics
-
-
-def chrf(sums: Statistics) -> Statistics:
-    """Return chrF, 0 to 1, for each sum of statistics."""
-    hypothesis, reference = sums[..., _CHRF_HYPOTHESIS], sums[..., _CHRF_REFERENCE]
-    matches = sums[..., _CHRF_MATCHES]
-    effective = (hypothesis > 0) & (reference > 0)
-    orders = np.maximum(effective.sum(axis=-1), 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        precision = np.where(effective, matches / hypothesis, 0.0).sum(axis=-1) / orders
-        recall = np.where(effective, matches / reference, 0.0).sum(axis=-1) / orders
-        scores = (1 + _BETA**2) * precision * recall / (_BETA**2 * precision + recall)
-    return np.where(precision + recall > 0, scores, 0.0)
-
-
-def characters(words: Sequence[str]) -> str:
-    """Join words without white space; U+00A0, which Moses allows in words, is also removed."""
-    return "".join("".join(words).split())
-
-
 def count_segments(references: Sequence[Sequence[object]]) -> int:
     """Return the number of segments; all references must have as many."""
     sizes = {len(segments) for segments in references}
     if len(sizes) != 1:
         raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
     return sizes.pop()
-
-
-def _clipped_matches(
-    known: tuple[Integers, Integers], ngrams: NgramCounts, owners: Integers, size: int
-) -> Integers:
-    """Return the number of n-grams in each hypothesis that match, clipped to the owner's counts.
-
-    :param known: sorted keys (owner * ``size`` + n-gram), and the owner's count for each n-gram.
-    :param owners: the owner of each hypothesis: its segment or its reference.
-    """
-    indices = find_sorted(known[0], owners[ngrams.sentences] * size + ngrams.ids)
-    is_match = indices >= 0
-    counts = np.minimum(ngrams.counts[is_match], known[1][indices[is_match]])
-    return np.bincount(ngrams.sentences[is_match], counts, minlength=len(owners))
 
 
 def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:

@@ -56,20 +56,16 @@ class _Mira:
         self._restart_average()
 
     def average(self) -> Vector:
-        """Return the average of the weights after each segment so far.
-
-        Moses' kbmira averages only over segments with an update. Here all segments are included, so
-        that the average converges to the weights.
-        """
+        """Return the average of the weights after each segment so far."""
+        # Moses' kbmira averages only over segments with an update. Here all segments are included,
+        # so that the average converges to the weights.
         return np.asarray(self._total / self._count / self._units / self._scale)
 
     def halve(self) -> None:
-        """Halve model scores, so that gains have more influence on hopes; restart the average.
-
-        If model scores differ by more than gains, hope and fear are both the model's best
-        hypothesis, and there are no updates, even if it is bad (kbmira has --safe-hope for this).
-        In large pools there is always an update for at least one segment.
-        """
+        """Halve model scores, so that gains have more influence on hopes; restart the average."""
+        # If model scores differ by more than gains, hope and fear are both the model's best
+        # hypothesis, and there are no updates, even if it is bad (kbmira has --safe-hope for this).
+        # In large pools there is always an update for at least one segment.
         self._weights = self._weights / 2
         self._scale /= 2
         self._restart_average()

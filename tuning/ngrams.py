@@ -20,28 +20,17 @@ class Ngrams(NamedTuple):
     sentences: Integers
 
 
-class NgramCounts(NamedTuple):
-    """Counts of the n-grams of one order in each sentence, sorted by sentence, then by id."""
-
-    sentences: Integers
-    ids: Integers
-    counts: Integers
-
-
 class NgramIndex:
     """The n-grams in the given sentences as integers; equal n-grams have the same id.
 
     An n-gram is identified by the id of its first n-1 words and its last word, combined in a 64-bit
     integer. Ids are assigned by sorting these integers, without creating tuples of strings.
 
-    :param sentences: sequences of words, or strings, whose characters are treated as words.
-    :param max_order: the length of the longest n-grams, at least 1.
     :ivar ngrams: the n-grams in the sentences, for each order from 1 on.
     :ivar sizes: the number of distinct n-grams of each order.
     """
 
-    def __init__(self, sentences: Sequence[Sequence[str]], *, max_order: int = MAX_ORDER) -> None:
-        self._max_order = max_order
+    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
         self._words: dict[str, int] = {}
         words = [
             self._words.setdefault(word, len(self._words)) for text in sentences for word in text
@@ -63,7 +52,6 @@ class NgramIndex:
         sentences: Sequence[Sequence[str]],
         number: Callable[[int, Integers], Integers],
     ) -> list[Ngrams]:
-        """Return the n-grams of each order; ``number`` maps an order's pairs to ids."""
         words = np.array(word_ids, np.int64)
         lengths = sentence_lengths(sentences)
         owners = np.repeat(np.arange(len(lengths)), lengths)
@@ -71,7 +59,7 @@ class NgramIndex:
         starts = np.flatnonzero(words != _UNKNOWN)
         ids = words[starts]
         ngrams = [Ngrams(ids, owners[starts])]
-        for order in range(2, self._max_order + 1):
+        for order in range(2, MAX_ORDER + 1):
             inside = starts + (order - 1) < ends[starts]
             starts, ids = starts[inside], ids[inside]
             last = words[starts + (order - 1)]
@@ -110,8 +98,11 @@ def find_sorted(known: Integers, wanted: Integers) -> Integers:
     return np.where(known[indices] == wanted, indices, _UNKNOWN)
 
 
-def count_ngrams(ngrams: Ngrams, size: int) -> NgramCounts:
-    """Count each n-gram in each sentence; ``size`` is the number of distinct n-grams."""
+def count_ngrams(ngrams: Ngrams, size: int) -> tuple[Integers, Integers, Integers]:
+    """Return sentences, ids and counts of n-grams in sentences, sorted by sentence, then by id.
+
+    :param size: the number of distinct n-grams.
+    """
     keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
     sentences, ids = np.divmod(keys, max(size, 1))
-    return NgramCounts(sentences, ids, counts.astype(np.int64, copy=False))
+    return sentences, ids, counts.astype(np.int64, copy=False)

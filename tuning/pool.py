@@ -138,11 +138,9 @@ def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
 
 
 def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
-    """Return the rows that differ from all earlier rows in their segment, in ascending order.
-
-    Rows are sorted by a 64-bit hash, and adjacent rows are compared. If two different rows have the
-    same hash, all rows are sorted by their values, which is many times as slow.
-    """
+    """Return the rows that differ from all earlier rows in their segment, in ascending order."""
+    # Rows are sorted by a 64-bit hash, and adjacent rows are compared. If two different rows have
+    # the same hash, all rows are sorted by their values, which is many times as slow.
     bits = [
         np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables
     ]  # convert -0.0 to 0.0

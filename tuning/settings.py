@@ -12,7 +12,7 @@ METHODS: dict[str, str] = {
     "mira": "tuning.mira:search_mira",
     "xbleu": "tuning.expected_bleu:search_expected_score",
 }
-MetricName = Literal["bleu", "chrf", "word_accuracy", "cer"]
+MetricName = Literal["bleu", "word_accuracy", "cer"]
 METRICS: tuple[MetricName, ...] = get_args(MetricName)
 
 

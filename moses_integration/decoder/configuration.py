@@ -102,10 +102,7 @@ class DecoderConfiguration:
 
     @classmethod
     def read(cls, path: str, paths_from: Path | None = None) -> Self:
-        """Read a moses.ini and check the files it names; an unsupported feature is an error.
-
-        :param paths_from: where relative paths start; None as in `IniText`.
-        """
+        """Read a moses.ini and check the files it names; an unsupported feature is an error."""
         ini = MosesIni.read(path, paths_from)
         weight_lines = ini.latest_weight_lines()
         read = (
@@ -215,7 +212,6 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
 
 
 def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    """Return the arguments of a feature; an unsupported argument is an error."""
     arguments: dict[str, str] = {}
     known = _ARGUMENTS.get(feature.kind, set())
     for key, value in feature.arguments:
@@ -293,7 +289,6 @@ def _describe_unknown(feature: IniFeature) -> str:
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
-    """Reject models without a required feature, or with two of a class except n-gram models."""
     seen: set[str] = set()
     for slot in slots:
         if slot.kind in seen and slot.kind != LANGUAGE_MODEL:
@@ -308,7 +303,6 @@ def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
 
 
 def _read_limits(ini: MosesIni, table_limit: int) -> SearchLimits:
-    """Read the sections with search limits; reject unsupported sections."""
     lines = ini.first_lines()
     _check_supported(ini, lines)
     limits: dict[str, Any] = {"table_limit": table_limit}

@@ -130,7 +130,6 @@ class DecoderCommand:
         Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
         stdout and stderr to ``run1.out`` and ``run1.log``.
 
-        :param nbest: the file for the lists; an existing file is replaced.
         :param keeps_log: whether errors name the log.
         """
         with contextlib.suppress(FileNotFoundError):
@@ -168,10 +167,8 @@ class DecoderCommand:
 
 @contextlib.contextmanager
 def _for_moses(ini: MosesIni | None) -> Iterator[str]:
-    """Yield the path of a moses.ini with absolute paths, for Moses in any working folder.
-
-    It is a temporary file, unless the paths are absolute or start in the working folder.
-    """
+    """Yield the path of a moses.ini with absolute paths, for Moses in any working folder."""
+    # It is a temporary file, unless the paths are absolute or start in the working folder.
     if ini is None or not ini.folder or all(map(os.path.isabs, ini.named_paths())):
         yield "" if ini is None else ini.path
         return
@@ -200,7 +197,6 @@ def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
 
 
 def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool) -> None:
-    """Run a decoder and wait for it to end; an interrupt also stops it."""
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
             code = subprocess.run(command, stdin=text, stdout=out, stderr=errors).returncode

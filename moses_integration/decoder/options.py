@@ -39,10 +39,7 @@ class SentenceOptions(NamedTuple):
 
 
 class TargetNumbers:
-    """Numbers the words of language models, and further words of translations.
-
-    :ivar words: the words by number.
-    """
+    """Numbers the words of language models, and further words of translations."""
 
     def __init__(self, model: NgramModel) -> None:
         self.words = list(model.words)
@@ -159,7 +156,6 @@ def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
 
 
 def _distinct(numbers: TargetNumbers, targets: list[bytes]) -> tuple[RaggedArray, Any]:
-    """Return the word numbers (int32) of the distinct targets, and the index of each target."""
     index_of: dict[bytes, int] = {}
     unique = [index_of.setdefault(target, len(index_of)) for target in targets]
     distinct = RaggedArray.from_rows(list(map(numbers.number, index_of)))
@@ -186,10 +182,7 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
 
 @KERNEL
 def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
-    """Return log10 probabilities of phrases without context (LanguageModelKen::CalcScore).
-
-    :return: float64 (models, phrases).
-    """
+    """Return log10 probabilities of phrases without context (LanguageModelKen::CalcScore)."""
     num_models = len(tables.ids)
     totals = np.zeros((num_models, len(offsets) - 1))
     context, log_probs = np.zeros(tables.order, np.int32), np.empty(num_models)

@@ -20,7 +20,6 @@ _MOST_WORDS = 200_000  # numbered words of a stream that no language model has
 class PhraseOptions:
     """Makes the options of sentences, under weights that may change.
 
-    :param aligned: whether the affiliations of the words are needed.
     :param sentences: the text, if it is known: its lines of the tables are read once, and new
         weights sort and prune their pairs in memory. Otherwise lines are found as they are needed,
         and the best pairs of the latest source phrases are kept.
@@ -45,11 +44,7 @@ class PhraseOptions:
         self.num_copied = sum(words[word.decode()] for word in unknown)
 
     def _find(self, phrases: Any, words: Iterable[bytes]) -> tuple[PhrasePairs, list[bytes]]:
-        """Return the pairs without reordering scores, and the words that are not in the table.
-
-        :param phrases: the keys of the source phrases, for `PhraseTables.pairs`.
-        :param words: the words among the phrases.
-        """
+        """Return the pairs without reordering scores, and the words that are not in the table."""
         pairs = self._tables.pairs(phrases)
         unknown = sorted(set(words).difference(pairs.sources))
         return join_pairs([pairs, self._tables.copied(unknown)]), unknown
@@ -84,7 +79,6 @@ class PhraseOptions:
         return self._table_of(pairs)
 
     def _read(self, phrases: Sequence[bytes]) -> None:
-        """Read the pairs of source phrases, and keep the best ones."""
         words = (phrase for phrase in phrases if b" " not in phrase)
         pairs, _ = self._find(keys_of(phrases, 1), words)
         rows = self._table_of(pairs).kept

@@ -93,7 +93,6 @@ class PhraseTables:
     """Finds phrase pairs in the phrase table and the reordering table of a moses.ini.
 
     :param aligned: whether the affiliations of the words are needed.
-    :param indexed: see `TableLines`.
     """
 
     def __init__(
@@ -131,10 +130,7 @@ class PhraseTables:
         )
 
     def pairs(self, phrases: Any) -> PhrasePairs:
-        """Return the pairs of source phrases, without reordering scores.
-
-        :param phrases: the keys of the phrases, for `TableLines.find`.
-        """
+        """Return the pairs of source phrases, without reordering scores."""
         path = self._table.path
         group_of: dict[bytes, int] = {}
         groups, scores = array("q"), array("d")
@@ -311,8 +307,6 @@ class TableLines:
         """Yield the blocks of the table, and their runs of lines with one of the keys.
 
         A run is a row of uint64: the key, the start, the end, and the number of its first line.
-
-        :param keys: None for all lines.
         """
         number = 1
         wanted = make_table(0) if keys is None else keys
@@ -349,11 +343,9 @@ def _add_keys(text: Any, num_fields: int, keys: Any) -> None:
 
 @_KERNEL
 def _list_runs(text: Any, num_fields: int, keys: Any, every: bool) -> tuple[Any, int, int]:
-    """Return the runs of lines with equal keys, the lines read, and where a line is too short.
-
-    A run is uint64 (4,): the key, the start, the end without the last newline, and the number of
-    lines before it.
-    """
+    """Return the runs of lines with equal keys, the lines read, and where a line is too short."""
+    # A run is uint64 (4,): the key, the start, the end without the last newline, and the number of
+    # lines before it.
     runs = np.empty((64, 4), np.uint64)
     size, line, start = 0, 0, 0
     while start < len(text):

@@ -155,7 +155,6 @@ class StackDecoder:
     def _translations(
         self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any
     ) -> tuple[Derivation, ...]:
-        """Convert paths to derivations; ``added`` holds the additional features' values."""
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
         weights += [(weight,) for _, weight in self.buffers]
@@ -281,7 +280,6 @@ def best_paths(
     """Return the best paths through a lattice that reaches its goal.
 
     :param offsets: the index in ``target`` of each option's first word.
-    :param most: maximum number of paths to examine.
     :param distinct: leave out paths with the same words as a better path. Words are compared by a
         64-bit hash; the probability of a collision among 10,000 paths is 1 in 10^11.
     """

@@ -302,7 +302,6 @@ def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool)
 
 @KERNEL
 def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
-    """Return whether a span has options and no covered word."""
     if sentence.spans[start, size] == sentence.spans[start, size + 1]:
         return False
     free = True
@@ -313,12 +312,11 @@ def _is_free(sentence: Any, bits: Any, start: int, size: int) -> Any:
 
 @KERNEL
 def _score_phrase(sentence, states, state, option, scratch, base, lowest):  # type: ignore[no-untyped-def]
-    """Return the weighted language model score of an option, and the state after it.
-
-    As soon as a model's state contains only words of the phrase, the precomputed score for the rest
-    is added. As soon as ``base`` plus the score is below ``lowest``, the state is -1. The table
-    must have a free row for a state. ``scratch`` (int32) must have room for a phrase and a state.
-    """
+    """Return the weighted language model score of an option, and the state after it."""
+    # As soon as a model's state contains only words of the phrase, the precomputed score for the
+    # rest is added. As soon as ``base`` plus the score is below ``lowest``, the state is -1. The
+    # table must have a free row for a state. ``scratch`` (int32) must have room for a phrase and a
+    # state.
     begin, end = sentence.offsets[option], sentence.offsets[option + 1]
     columns, num_models = states.keys.shape[1], len(sentence.language_weights)
     width, size = columns - num_models, end - begin

@@ -298,11 +298,7 @@ def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
 
 @KERNEL
 def _push(sentence, tables, blocks, cubes, frontier, candidate, scratch):  # type: ignore[no-untyped-def]
-    """Push a cell to the frontier if it is new; return the number of cells pushed so far.
-
-    :param tables: hypotheses, coverages, states and the memo.
-    :param candidate: the number of cells pushed so far, the block, and the cell's position in it.
-    """
+    """Push a cell to the frontier if it is new; return the number of cells pushed so far."""
     hypotheses, coverages, states, memo = tables
     pushed, block, cell = candidate
     if cubes.seen[cubes.cells[block] + cell]:

@@ -117,7 +117,6 @@ class RequestBuffer:
 
 
 def _among(keys: Any, ordered: Any) -> Any:
-    """Return a mask of the keys that are in a sorted array."""
     if len(ordered) == 0:
         return np.zeros(len(keys), bool)
     positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)

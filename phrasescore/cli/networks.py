@@ -14,12 +14,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.kinds import KINDS
-from phrasescore.settings.training import (
-    ListTraining,
-    NewNetwork,
-    TrainingChanges,
-    UnfinishedRun,
-)
+from phrasescore.settings.training import ListTraining, NewNetwork, TrainingChanges, UnfinishedRun
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import TrainingRecord
@@ -33,16 +28,16 @@ _OF_FINE_TUNING = ("feature", "likelihood")
 _OF_SYSTEM = ("system", "text")
 
 
-def _complete_kind(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
-    return [kind for kind in KINDS if kind.startswith(incomplete)]
-
-
 @options.verb(
     "Train a network on text or on a phrase table",
     "train rnnsearch train.en train.fr --minutes 60 -o model",
     main="-o --minutes --subwords --reverse --right-to-left --set --objective --from",
 )
-@click.argument("kind", metavar="KIND", shell_complete=_complete_kind)
+@click.argument(
+    "kind",
+    metavar="KIND",
+    shell_complete=lambda _ctx, _param, begun: [kind for kind in KINDS if kind.startswith(begun)],
+)
 @options.argument("inputs", metavar="[TABLE|TEXT...|SOURCE TARGET]", nargs=-1)
 @heading("Output")
 @options.file("-o --output", "The folder of the new model.", "MODEL", required=True)

@@ -91,7 +91,6 @@ def _after_export(given: Given) -> Step | None:
 
 
 def _after_lists(given: Given) -> Step | None:
-    """Return what to do with lists that have new features or hypotheses."""
     if (lists := given["output"]) == "-":
         return None
     lists, start = quote(lists), "--weights START_WEIGHTS"
@@ -102,7 +101,6 @@ def _after_lists(given: Given) -> Step | None:
 
 
 def _after_tune(given: Given) -> Step:
-    """Return how to translate with the tuned system, or with weights for lists."""
     output = quote(given["output"])
     if given["lists"]:
         command = f"phrasescore rerank TEST_NBEST --weights {output} -o test.out"

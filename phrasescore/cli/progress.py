@@ -168,7 +168,6 @@ def _time(now: Progress, share: float | None, task: _ShownTask, elapsed: float) 
 
 
 def _details(now: Progress, rate: float | None) -> list[str]:
-    """Return the details, of which the most important one comes first."""
     done = now.skipped + now.done
     if not done:
         return [now.note] if now.note else []

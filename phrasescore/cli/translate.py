@@ -71,9 +71,7 @@ def _take_nbest(given: dict[str, Any]) -> tuple[str, int] | None:
 )
 @options.output
 @options.of(
-    Compute,
-    only=("engine", "workers", "device", "threads"),
-    engine={"default": "processes"},
+    Compute, only=("engine", "workers", "device", "threads"), engine={"default": "processes"}
 )
 def translate(**given: Any) -> None:
     """Translate TEXT with SYSTEM: the search, features of n-best lists, the best hypothesis.

@@ -113,7 +113,6 @@ def tune(ctx: click.Context, /, **given: Any) -> None:
 
 
 def _check_mode(ctx: click.Context, given: dict[str, Any]) -> None:
-    """Reject options that have no effect, and missing ones."""
     decoder, names = given["decoder"], given["names"]
     if decoder == "embedded":
         raise click.UsageError("--decoder embedded is gone: give the moses.ini as SYSTEM")

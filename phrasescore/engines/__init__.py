@@ -91,7 +91,6 @@ class WorkerPool(ABC, Generic[Item, Result]):
 
         :param window: maximum number of items that have been read and whose results have not been
             taken, which bounds the memory; None for as many as keep all workers busy.
-        :raises PhrasescoreError: from the work, or if workers die repeatedly.
         """
         size = window or 2 * self.workers + 1
         submitted = ((None, [self.submit(item)]) for item in items)
@@ -154,7 +153,6 @@ def open_pool(
 
     :param gpu_threads: number of threads in this process if the work runs on its GPU.
     :param closed: file descriptors that forked processes close, such as a lock's.
-    :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
     """
     if engine.engine == "here":
         on_cpu = device_of(work) == "cpu"
@@ -168,14 +166,9 @@ def open_pool(
     return ActorPool(work, engine)
 
 
-def is_local(engine: Compute) -> bool:
-    """Return whether all workers of an engine run on this machine."""
-    return engine.engine != "ray"
-
-
 def local_device(engine: Compute) -> str:
     """Return the device of an engine's workers, after checking that it exists (not for Ray)."""
-    return str(choose_device(engine.device)) if is_local(engine) else engine.device
+    return engine.device if engine.engine == "ray" else str(choose_device(engine.device))
 
 
 def callers(engine: Compute) -> int:

@@ -244,7 +244,6 @@ class ActorPool(WorkerPool[Item, Result]):
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))
 
     def _compare(self, one: dict[str, str], other: dict[str, str]) -> None:
-        """Reject workers that differ."""
         differences = "; ".join(
             f"{name} {one[name]} and {other.get(name, 'none')}"
             for name in one
@@ -261,7 +260,6 @@ class ActorPool(WorkerPool[Item, Result]):
         self._share_out()
 
     def _share_out(self) -> None:
-        """Send waiting items to the workers with the fewest items."""
         while self._waiting:
             free = [
                 each for each in self._all if each.is_ready and len(each.tasks) < _ITEMS_PER_ACTOR

@@ -26,10 +26,7 @@ _INSTRUCTIONS = ("avx2", "avx512f", "avx512_vnni", "avx512_bf16", "amx_int8", "a
 
 
 class RayConnection:
-    """A connection to the Ray at ``RAY_ADDRESS``, or to one started here.
-
-    :ivar ray: the module.
-    """
+    """A connection to the Ray at ``RAY_ADDRESS``, or to one started here."""
 
     def __init__(self, engine: Compute) -> None:
         address = os.environ.get(_ADDRESS) or None

@@ -14,8 +14,6 @@ Row = tuple[str, ...]  # source, hypothesis and references of a sentence
 
 
 class _OurSignature(Signature):
-    """A signature that names the metric's package and version instead of sacrebleu's."""
-
     def __init__(self, args: dict[str, Any]) -> None:
         super().__init__(args)
         package, _, version = args["package"].rpartition(" ")
@@ -77,10 +75,7 @@ class TuningMetric(_OwnMetric):
     """
 
     def __init__(
-        self,
-        metric: ReferenceMetric,
-        num_references: int,
-        error_rate: str | None = None,
+        self, metric: ReferenceMetric, num_references: int, error_rate: str | None = None
     ) -> None:
         super().__init__(f"phrasescore {__version__}", num_references)
         self._metric, self._error_rate = metric, error_rate

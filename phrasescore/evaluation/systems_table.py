@@ -276,7 +276,6 @@ def _headline(scores: Mapping[str, SystemScore], text: str, metric: str) -> str:
 
 
 def _pairs(table: Mapping[str, Any]) -> list[str]:
-    """Return a line of TOML for each key, and for each item of a nested table."""
     lines = []
     for key, value in table.items():
         if isinstance(value, dict):

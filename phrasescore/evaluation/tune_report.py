@@ -11,7 +11,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_JSON, read_plain
 from phrasescore.io.text_table import text_table
-from phrasescore.records import ConfidenceCurve, ReliabilityRow
+from phrasescore.records import ConfidenceCurve
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +64,18 @@ class TuneReport:
     ended: str = ""
     warnings: tuple[str, ...] = ()
     ended_by_itself: bool = True
-    # Only with a decoder: the curve for the confidence of translations, and its reliability on the
-    # tuning sentences: each fifth has weights and a curve that were tuned on the others.
+    # Only with a decoder: the curve for the confidence of translations.
     confidence: ConfidenceCurve | None = None
-    reliability: tuple[ReliabilityRow, ...] = ()
 
     def last_line(self) -> str:
         """Return the scores before and after tuning, such as ``BLEU 57.09 -> 61.27``."""
         return f"{self.metric} {self.start:.2f} -> {self.reached:.2f}"
 
-    def calibration_error(self) -> float:
-        """Return the mean difference between confidence and share of right translations."""
-        errors = (row.sentences * abs(row.confidence - row.right) for row in self.reliability)
-        return sum(errors) / sum(row.sentences for row in self.reliability)
-
     def to_json(self) -> str:
         """Convert the report to a JSON object."""
         report = asdict(self)
         if not self.rounds:
-            of_rounds = ("rounds", "ended", "warnings", "ended_by_itself")
-            for name in (*of_rounds, "confidence", "reliability"):
+            for name in ("rounds", "ended", "warnings", "ended_by_itself", "confidence"):
                 del report[name]
         return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
@@ -106,13 +98,6 @@ class TuneReport:
                 rows.append([str(row.round), *cells, f"{row.new:,}", mark])
             yield [*text_table(rows, indent="  "), f"  ended: {self.ended or 'stopped'}"]
         yield self._feature_table()
-        if self.reliability:
-            rows = [["confidence", "no better one", "sentences"]]
-            for each in self.reliability:
-                shares = (f"{100 * share:.1f}%" for share in (each.confidence, each.right))
-                rows.append([*shares, f"{each.sentences:,}"])
-            error = f"  expected calibration error: {self.calibration_error():.3f}"
-            yield [*text_table(rows, indent="  "), error]
 
     def _feature_table(self) -> list[str]:
         heads = ["feature", "start", "weight", "contribution", "share", f"{self.metric} without"]

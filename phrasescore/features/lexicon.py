@@ -161,8 +161,6 @@ class LexicalScore(Feature):
     (Brown et al., 1993, without the probability of the length), but at least :data:`FLOOR`, which
     is the probability of a word that the lexicon lacks. There is no ``</s>``: a side without words
     has the score 0. A value depends only on its pair, to the last bit.
-
-    :param reverse: whether the source side is predicted.
     """
 
     def __init__(self, lexicon: LexiconTable, *, reverse: bool = False) -> None:
@@ -210,7 +208,6 @@ class LexicalScore(Feature):
         return np.add.reduceat(padded, starts) if len(starts) else np.zeros(0), tally
 
     def _number(self, sides: list[tuple[str, ...]]) -> RaggedArray:
-        """Return the ids of the words of each side."""
         get = self._lexicon.ids.get
         return RaggedArray.from_rows([[get(word, 0) for word in words] for words in sides])
 

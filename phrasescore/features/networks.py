@@ -230,11 +230,9 @@ def _scores(
 def _mean(
     scores: list[TreeLogProbs], orders: list[bool], right_to_left: bool
 ) -> tuple[float, TreeLogProbs]:
-    """Average the word probabilities of the networks with one order; also return their share.
-
-    Networks with the other order predict a word after other words, so that only their
-    probabilities of whole hypotheses can be compared.
-    """
+    """Average the word probabilities of the networks with one order; also return their share."""
+    # Networks with the other order predict a word after other words, so that only their
+    # probabilities of whole hypotheses can be compared.
     alike = [each for each, order in zip(scores, orders, strict=True) if order == right_to_left]
     mean = tree_scorer.log_mean_exp([log_probs.values for log_probs in alike])
     return len(alike) / len(scores), TreeLogProbs(alike[0].tree, mean)

@@ -65,10 +65,7 @@ class PackageClass:
 
 
 def find_class(name: str) -> PackageClass | None:
-    """Return the class with this name, or None.
-
-    :raises PluginError: if the name is not unique, or reserved.
-    """
+    """Return the class with this name, or None."""
     found = next((each for each in find_classes() if each.name == name), None)
     if found is not None and found.problem is not None:
         raise PluginError(found.title, found.problem)
@@ -142,7 +139,6 @@ class PackageFeature(Feature):
         return BlockScores(values[None], ValueTally(len(values), float(values.sum())))
 
     def _values(self, pairs: list[PhrasePair]) -> list[float]:
-        """Return the object's values, after checking each of them."""
         values: list[float] = []
         try:
             found = copy.copy(self._feature).values(iter(pairs))

@@ -106,7 +106,6 @@ class ProgramTally(Tally):
 class ProgramScore(Feature):
     """The number that a program answers for each pair; threads take turns.
 
-    :param seconds: how long to wait for the next answer.
     :raises PhrasescoreError: if the program cannot be run, ends early, does not answer in time, or
         writes more lines than it was sent, or anything but finite numbers.
     """
@@ -273,7 +272,6 @@ class _Program:
         self._output.put(line)  # the end, for the next answer
 
     def _ending(self) -> str:
-        """Say how the program ended, with the end of its messages."""
         self._threads[-1].join(_MESSAGE_SECONDS)
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_MESSAGE_SECONDS)
@@ -298,7 +296,6 @@ class _Program:
         return b"" if self._output.empty() else self._output.get()
 
     def kill(self) -> None:
-        """Kill the program and its children."""
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
 

@@ -77,7 +77,6 @@ class ScoreCache:
 
     :param path: an SQLite file, which is created if it does not exist.
     :param limit: maximum number of entries; when there are more, the oldest entries are deleted.
-    :param timeout: seconds to wait for another process that is writing.
     :raises PhrasescoreError: if the file is locked, damaged, not a cache, or not writable. The
         file does not change then.
     """
@@ -102,7 +101,6 @@ class ScoreCache:
             self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
 
     def _prepare(self, database: sqlite3.Connection) -> None:
-        """Create the tables of a new file, or check the tables of an existing one."""
         database.execute("BEGIN IMMEDIATE")  # another process that does the same waits
         statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 3"
         tables = [sql for (sql,) in database.execute(statements)]

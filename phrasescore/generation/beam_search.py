@@ -104,11 +104,6 @@ class _Complete(NamedTuple):
     finished: bool = True
 
 
-class _BeamLevel(NamedTuple):
-    parents: Ids
-    words: Ids
-
-
 class _SentenceBeam:
     def __init__(
         self, generator: Generator, sources: Sequence[Source], settings: BeamSettings
@@ -122,7 +117,7 @@ class _SentenceBeam:
         # the best `num_best` ones, or -inf if there are fewer.
         self._complete: list[list[_Complete]] = [[] for _ in sources]
         self._to_beat = np.full(len(sources), -np.inf)
-        self._levels: list[_BeamLevel] = []
+        self._levels: list[tuple[Ids, Ids]] = []  # parents and words
 
     def run(self) -> list[list[Generated]]:
         walk = self._generator.walk(self._sources, unknown=self._settings.unknown)
@@ -137,7 +132,7 @@ class _SentenceBeam:
             if not len(open_candidates.words):
                 break
             nodes, words = open_candidates.nodes, open_candidates.words
-            self._levels.append(_BeamLevel(nodes, words))
+            self._levels.append((nodes, words))
             roots, log_probs = open_candidates.roots, open_candidates.log_probs
             walk.advance(nodes, words, roots)
             depth += 1
@@ -210,11 +205,10 @@ class _SentenceBeam:
         return complete.log_prob / words_and_end if self._settings.normalize else complete.log_prob
 
     def _trace(self, complete: _Complete) -> tuple[Generated, bool]:
-        """Return a complete target, and whether its words are split into the usual pieces."""
         words = []
         node = complete.node
-        for level in reversed(self._levels[: complete.depth]):
-            words.append(self._generator.words[int(level.words[node])])
-            node = int(level.parents[node])
+        for parents, numbers in reversed(self._levels[: complete.depth]):
+            words.append(self._generator.words[int(numbers[node])])
+            node = int(parents[node])
         target, is_usual = self._generator.in_order(words[::-1])
         return Generated(target, complete.log_prob, complete.finished, complete.depth), is_usual

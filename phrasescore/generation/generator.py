@@ -217,8 +217,6 @@ class SearchWalk:
         """Advance to the nodes of the next level.
 
         :param parents: ``(nodes,)`` parents in this level, in ascending order.
-        :param words: the last word of each node.
-        :param roots: the index of each node's source.
         """
         step = TreeStep.of(parents, words, roots, self._device)
         self._states, self._rows = self._split(

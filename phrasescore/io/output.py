@@ -205,9 +205,13 @@ def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
     """Create a locked part file, and remove the target's part files that no process has locked."""
     folder, name = os.path.split(target)
     is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     with contextlib.suppress(OSError):  # a folder may be writable and not readable
         for left in filter(is_left.fullmatch, os.listdir(folder)):
-            _remove_unlocked(os.path.join(folder, left))
+            old = os.path.join(folder, left)
+            with contextlib.suppress(OSError), io.FileIO(os.open(old, flags), "r+") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                os.unlink(old)
     while True:
         part = f"{target}.{secrets.token_hex(4)}{_PART}"
         raw = _open_raw(path, part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
@@ -221,13 +225,6 @@ def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
         if not is_removed:
             return part, raw
         raw.close()
-
-
-def _remove_unlocked(part: str) -> None:
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with contextlib.suppress(OSError), io.FileIO(os.open(part, flags), "r+") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        os.unlink(part)
 
 
 @contextlib.contextmanager
@@ -244,7 +241,6 @@ def _writer(path: str, raw: io.FileIO, is_packed: bool) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def _closing_quietly_on_error(stream: BinaryIO) -> Iterator[None]:
-    """Close a writer; if an exception is active, ignore errors of flushing."""
     try:
         yield
         stream.flush()  # close() would make an error of flushing its own context

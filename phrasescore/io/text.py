@@ -165,7 +165,6 @@ def open_input(path: str) -> io.BufferedReader:
 
     :param path: ``-`` is stdin, which may also be compressed, and is not closed. A file whose name
         ends in ``.gz`` must be gzip. Concatenated compressed files are read as one text.
-    :raises DataError: at the call or on reading, if the file cannot be read or is malformed.
     """
     opened: io.BufferedReader | None = None
     if path != "-":
@@ -206,10 +205,8 @@ def open_input(path: str) -> io.BufferedReader:
 
 
 def _wait(stream: Any) -> None:
-    """Wait until stdin can be read, in a thread other than the main one.
-
-    A thread that waits in a read holds the stream's lock, and Python could not end meanwhile.
-    """
+    """Wait until stdin can be read, in a thread other than the main one."""
+    # A thread that waits in a read holds the stream's lock, and Python could not end meanwhile.
     if threading.current_thread() is not threading.main_thread():
         with contextlib.suppress(OSError, ValueError, TypeError):
             select.select([stream], [], [])

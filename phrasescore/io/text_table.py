@@ -26,7 +26,10 @@ def text_table(
     if wrap and rows:
         *others, last = zip(*rows, strict=True)
         used = len(indent) + sum(max(map(len, cells)) + 2 for cells in others)
-        lines = [_wrapped(cell, WIDTH - used) for cell in last]
+        wrapper = textwrap.TextWrapper(
+            max(20, WIDTH - used), break_long_words=False, break_on_hyphens=False
+        )
+        lines = [wrapper.wrap(cell) or [""] for cell in last]
         rows = [
             [*(row[:-1] if number == 0 else [""] * len(others)), line]
             for row, parts in zip(rows, lines, strict=True)
@@ -34,8 +37,3 @@ def text_table(
         ]
     text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=align)
     return [f"{indent}{line}".rstrip() for line in text.split("\n")]
-
-
-def _wrapped(text: str, width: int) -> list[str]:
-    width = max(20, width)
-    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) or [""]

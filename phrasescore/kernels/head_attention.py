@@ -18,7 +18,6 @@ _PADDED_ROWS = 4096
 
 @ELEMENTWISE
 def _attend(query, memory, places, heads, shares, out):  # type: ignore[no-untyped-def]
-    """Write the result of one row."""
     use_widest_registers()
     count, size = len(places), len(query)
     width = size // heads

@@ -26,10 +26,8 @@ _MAGNITUDE = np.int32(0x7FFFFFFF)  # all bits of a float32 except its sign
 
 @numba.njit(nogil=True, error_model="numpy")
 def _largest(row):  # type: ignore[no-untyped-def]
-    """Return the bits of a row's largest absolute value; a NaN is larger than any number.
-
-    Without the sign bit, floats sort like their bit patterns, which vector instructions compare.
-    """
+    """Return the bits of a row's largest absolute value; a NaN is larger than any number."""
+    # Without the sign bit, floats sort like their bit patterns, which vector instructions compare.
     bits = row.view(np.int32)
     largest = np.int32(0)
     for j in range(len(bits)):

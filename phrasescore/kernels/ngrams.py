@@ -176,10 +176,8 @@ def log10(values):  # type: ignore[no-untyped-def]
 
 @_KERNEL
 def _format_number(number, text, place):  # type: ignore[no-untyped-def]
-    """Write the shortest decimal number that is read as this float32; return the place after it.
-
-    As in lmplz, a number below 1e-6 has an exponent, which is 7 or 8.
-    """
+    """Write the shortest decimal number that is read as this float32; return the place after it."""
+    # As in lmplz, a number below 1e-6 has an exponent, which is 7 or 8.
     exact = abs(np.float64(number))
     decimals, scale = 5, 1e5
     digits = np.int64(np.rint(exact * scale))

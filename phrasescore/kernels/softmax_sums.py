@@ -24,12 +24,10 @@ _D0, _D1, _D2, _D3 = (
 
 @numba.njit(inline="always")
 def _power(bits):  # type: ignore[no-untyped-def]
-    """Return 2^x with a relative error of 2e-4, given (x + 127) * 2^23.
-
-    This error is far below the error of x, whose factors were rounded. The upper bits of the given
-    number are the exponent of 2^x, and the lower bits the mantissa m = 1 + f of a number from 1 to
-    2, where f is the fraction of x.
-    """
+    """Return 2^x with a relative error of 2e-4, given (x + 127) * 2^23."""
+    # This error is far below the error of x, whose factors were rounded. The upper bits of the
+    # given number are the exponent of 2^x, and the lower bits the mantissa m = 1 + f of a number
+    # from 1 to 2, where f is the fraction of x.
     whole = np.int32(min(max(bits, _LOWEST), _HIGHEST))
     power = np.int32(whole & _EXPONENT).view(np.float32)
     m = np.int32((whole & _MANTISSA) | _ONE).view(np.float32)

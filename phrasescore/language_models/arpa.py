@@ -101,7 +101,6 @@ class _Text:
         self.number += lines
 
     def expect(self, wanted: bytes) -> None:
-        """Check that the next line that is not blank is ``wanted``."""
         while not self.peek().strip():
             self.next()
         if (line := self.next().rstrip()) != wanted:
@@ -138,7 +137,6 @@ def read_arpa_vocabulary(path: str) -> tuple[Any, NgramTables]:
 
 
 def _with_room(table: Any, num_keys: int) -> Any:
-    """Return a table with room for ``num_keys`` keys."""
     larger = make_table(num_keys, 2)
     if len(larger) <= len(table):
         return table
@@ -188,7 +186,6 @@ class _ArpaReader:
                 self.tables.unigram_backoffs[self.start] = 0.0  # KenLM's states keep the word
 
     def words(self) -> list[str]:
-        """Return the words by id."""
         return "".join(self._words).split("\n")
 
     def _make_room(self, num_ngrams: int) -> None:

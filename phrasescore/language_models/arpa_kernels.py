@@ -140,10 +140,8 @@ def _split_line(text: Any, position: int, starts: Any, ends: Any) -> tuple[int, 
 
 @KERNEL
 def _remember(tables, words, first, after):  # type: ignore[no-untyped-def]
-    """Return the backoff of the n-gram ``words[first:after]``, or NaN if it is missing.
-
-    Mark that a longer n-gram begins with it.
-    """
+    """Return the backoff of the n-gram ``words[first:after]``, or NaN if it is missing."""
+    # Mark that a longer n-gram begins with it.
     if after - first == 1:
         backoffs = tables.unigram_backoffs
         if not ngram_table.extends(backoffs[words[first]]):

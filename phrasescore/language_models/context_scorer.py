@@ -112,9 +112,7 @@ def _number(contexts: Any, kept: Any, numbers: Any, count: int, indices: Any) ->
 class ContextScorer:
     """log p(word | context). Several threads may share one instance.
 
-    :ivar order: order of the network's n-grams of target words; a context has one word less.
     :ivar contexts_scored: number of softmaxes computed so far.
-    :ivar vocabulary: the predicted words.
 
     :param shortlist: the ids over which probabilities are normalised; None for all.
     """
@@ -194,7 +192,6 @@ class ContextScorer:
         return rows, self._probabilities.log_normalizers(rows)
 
     def _hidden(self, contexts: Ids) -> Tensor:
-        """Return the softmax's input rows for contexts, ``(contexts, upper_size)``."""
         rows = self._activate(self._first.units(contexts))
         if self._upper is None:
             return rows

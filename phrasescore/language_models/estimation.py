@@ -249,10 +249,7 @@ class _NgramOrder:
         self._open = found[max(count - 1, 0) : count].copy()
 
     def finish(self, last: Rows, discount_fallback: bool) -> Floats:
-        """Add the last n-gram; return the discounts.
-
-        :param last: the last row of all.
-        """
+        """Add the last n-gram; return the discounts."""
         # lmplz computes the discounts with the count in the text, not the adjusted count, of each
         # suffix of the last row.
         size = self._size
@@ -287,10 +284,8 @@ class _NgramOrder:
     def discounted(
         self, amounts: Floats, block_bytes: int
     ) -> tuple[Iterator[Rows], Iterator[Rows]]:
-        """Return the n-grams with their probabilities, and the contexts, both in suffix order.
-
-        A row has the probability before interpolation and the weight of the lower order.
-        """
+        """Return the n-grams with their probabilities, and the contexts, both in suffix order."""
+        # A row has the probability before interpolation and the weight of the lower order.
         size = self._size
         sorter = RowSorter(size, 2, unsorted_keys=1, block_bytes=block_bytes)
         file = RowFile(size, np.uint32)
@@ -342,7 +337,6 @@ class _Lookup:
         self._keys, self._place = keys, 0
 
     def values(self, rows: Rows) -> Floats:
-        """Return the value of each row."""
         found = np.ones(len(rows), np.float32)
         bits = found.view(np.uint32)
         at = 0

@@ -45,8 +45,6 @@ _MAX_QUOTE = 500
 
 
 class _WordIds(dict[str, int]):
-    """The ids of the words that were looked up."""
-
     def __init__(self, vocabulary: Any) -> None:
         self._vocabulary = vocabulary
 
@@ -59,7 +57,6 @@ class _WordIds(dict[str, int]):
 
 @KERNEL
 def _find_word(vocabulary, text):  # type: ignore[no-untyped-def]
-    """Return the id of a word, given with a newline after it."""
     slot = find(vocabulary, hash_word(text, 0, len(text) - 1))
     return UNKNOWN if slot < 0 else np.int64(vocabulary[slot, 1])
 
@@ -102,10 +99,7 @@ class ArpaScorer:
         return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
 
     def state(self, context: NDArray[np.int32], *, begins: bool) -> Hashable:
-        """Return the state after a context; equal states give equal probabilities.
-
-        :param begins: whether the context begins a sentence.
-        """
+        """Return the state after a context; equal states give equal probabilities."""
         latest = np.full(self.order + 1, BEGIN, np.int32)
         length = _advance(self._tables, latest, int(begins), context)
         return tuple(latest[:length].tolist())
@@ -270,10 +264,7 @@ class BackoffModel:
         return word not in ("<s>", "</s>") and word in self._model
 
     def state(self, context: Sequence[str], *, begins: bool) -> Hashable:
-        """Return the model's state after a context.
-
-        :param begins: whether the first word of the context begins a sentence.
-        """
+        """Return the model's state after a context."""
         return self._model.state(self._number(context), begins=begins)
 
     def log_probs(self, state: Hashable, words: Sequence[str]) -> Floats:

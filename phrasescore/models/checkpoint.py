@@ -105,11 +105,9 @@ class TrainingRecord:
     validation_pairs: int = 0
     duplicates: int = 0
     too_long: int = 0
-    # Share of running words inside each shortlist, and the shortlist's origin.
+    # Share of running words inside each shortlist.
     source_coverage: float = 0.0
     target_coverage: float = 0.0
-    source_shortlist_from: str = ""
-    target_shortlist_from: str = ""
     updates: int = 0
     epochs: float = 0.0
     minutes: float = 0.0

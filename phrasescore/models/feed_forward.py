@@ -198,11 +198,9 @@ class JointNetwork(FeedForwardNetwork):
 
 
 def _distinct(contexts: Tensor, words: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Return the distinct n-grams, and the index of each n-gram among them.
-
-    The hypotheses of a list share most of their n-grams. If more than half are distinct, as in a
-    text, return all n-grams, and None for the indices.
-    """
+    """Return the distinct n-grams, and the index of each n-gram among them."""
+    # The hypotheses of a list share most of their n-grams. If more than half are distinct, as in a
+    # text, return all n-grams, and None for the indices.
     ngrams = torch.cat([contexts, words.unsqueeze(1)], dim=1)
     distinct, indices = torch.unique(ngrams, dim=0, return_inverse=True)
     if 2 * len(distinct) > len(ngrams):

@@ -212,10 +212,8 @@ class GrconvNetwork(GatedDecoderNetwork):
         return stack_weights(self.gate_left, self.gate_right)
 
     def _join(self, source: BatchSide) -> tuple[Tensor, Tensor, Tensor]:
-        """Return the last cells, all gates, and the batch order by descending length.
-
-        The cells, ``(sentences, encoder)``, are in this order; empty sentences have none.
-        """
+        """Return the last cells, all gates, and the batch order by descending length."""
+        # The cells, ``(sentences, encoder)``, are in this order; empty sentences have none.
         steps, device = source.words(), source.ids.device
         pyramid, steps = build_pyramid(steps).to(device), steps.to(device)
         words = embedding(source.ids[steps.positions], self.source_embedding)  # (rows, embedding)

@@ -249,7 +249,6 @@ def _block_sizes(device: torch.device) -> tuple[int, int]:
 
 
 def _log_sum_exp(factors: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """Return the logarithms of the softmaxes' denominators, ``(rows,)``."""
     step = _block_sizes(factors.device)[1]
     logits = (
         torch.addmm(biases, factors, words.t())
@@ -308,8 +307,6 @@ class PairNetwork(nn.Module):
         """Return log p of one word per row, ``(rows,)``.
 
         With a sampled softmax, training uses an estimate.
-
-        :param rows: inputs of the softmax, ``(rows, width)``.
         """
         weight, bias = self.output.weight, self.output.bias
         sample = self.softmax.sample if self.training else None

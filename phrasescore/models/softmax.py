@@ -39,7 +39,6 @@ class WordSampler:
     sample, which has words from all parts of the ranking.
 
     :param counts: how often each word of the shortlist occurs, ``(words,)``.
-    :param size: number of words of a sample, less than the number of words.
     """
 
     def __init__(self, counts: NDArray[np.int64], size: int) -> None:

@@ -83,7 +83,7 @@ class ModelReport:
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     record, kind = model.record, model.config.kind
     left_out = f"{record.duplicates:,} duplicates, {record.too_long:,} too long"
-    predicted = (model.target_vocabulary, record.target_coverage, record.target_shortlist_from)
+    predicted = (model.target_vocabulary, record.target_coverage)
     if not model.config.network.reads_source:
         return [
             ("kind", f"{kind}, p(word | the words before it)"),
@@ -94,7 +94,7 @@ def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
     distinct = "" if model.config.network.is_feed_forward else "distinct "
     reads, predicts = ("target", "source") if model.reverse else ("source", "target")
     end = ", the last word first" if model.right_to_left else ""
-    read = (model.source_vocabulary, record.source_coverage, record.source_shortlist_from)
+    read = (model.source_vocabulary, record.source_coverage)
     return [
         ("kind", f"{kind}, p({predicts} | {reads}) (direction {record.direction})"),
         ("reads", _shortlist(f"the {reads} side", *read)),
@@ -144,7 +144,6 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
 
 
 def _measure(point: CurvePoint) -> float | None:
-    """Return the score on held-out data, or None if there is none."""
     return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
 
 
@@ -152,11 +151,10 @@ def _settings(values: dict[str, Any]) -> str:
     return ", ".join(f"{name}={value}" for name, value in values.items())
 
 
-def _shortlist(side: str, vocabulary: Vocabulary, coverage: float, origin: str) -> str:
-    source = "training data" if origin == "table" else origin
+def _shortlist(side: str, vocabulary: Vocabulary, coverage: float) -> str:
     size = f"{len(vocabulary) - len(vocabulary.SYMBOLS):,}"
     words = f"{size} subwords" if vocabulary.is_subwords else f"shortlist of {size} words"
-    return f"{side}: {words}, {coverage:.2%} of the {source}'s words"
+    return f"{side}: {words}, {coverage:.2%} of the training data's words"
 
 
 def _trained(model: Checkpoint) -> str:

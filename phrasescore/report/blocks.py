@@ -185,10 +185,7 @@ class MarkedGroup:
 
 @dataclass(frozen=True, slots=True)
 class MarkedTexts:
-    """Translations of sentences by several systems, in which words are marked.
-
-    :ivar baseline: the name of the first system, with which the others are compared.
-    """
+    """Translations of sentences by several systems, in which words are marked."""
 
     name: str
     title: str
@@ -228,8 +225,6 @@ class Report:
     """All sections of a page.
 
     :ivar lead: the result in a sentence.
-    :ivar facts: facts about files, models and counts.
-    :ivar origin: the version and the date.
     """
 
     title: str

@@ -154,7 +154,6 @@ def mark_differences(words: Words, others: Words) -> list[bool]:
 
 
 def _count_ngrams_of_any(texts: Sequence[Words]) -> Counter[tuple[str, ...]]:
-    """Return for each n-gram the largest number of times that it occurs in one of the texts."""
     most: Counter[tuple[str, ...]] = Counter()
     for words in texts:
         most |= _count_ngrams(words)
@@ -170,7 +169,6 @@ def _count_ngrams(words: Words) -> Counter[tuple[str, ...]]:
 
 
 def _matching_ngrams(comparison: Comparison) -> list[Counter[tuple[str, ...]]]:
-    """Return for each system how often each n-gram matches a reference."""
     found: list[Counter[tuple[str, ...]]] = [Counter() for _ in comparison.systems]
     for at in range(len(comparison.references[0].words)):
         most = _count_ngrams_of_any([text.words[at] for text in comparison.references])

@@ -116,7 +116,6 @@ def _inline(svg: str, texts: _Texts) -> Markup:
 
 
 def _style(style: str) -> str:
-    """Replace colours by the page's variables."""
     return re.sub(r"#[0-9a-f]{6}", lambda colour: _VARIABLES.get(colour[0], colour[0]), style)
 
 

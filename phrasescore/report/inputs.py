@@ -315,11 +315,9 @@ def read_inputs(
 def _compared_text(
     table: SystemsTable, folder: str
 ) -> tuple[str, list[str], list[tuple[str, StrPath]]] | None:
-    """Return the source and references of the first test text, and the systems' translations.
-
-    Each system has its first translation. Of many systems, the first one and the best ones are
-    returned. The result is None if a file is missing.
-    """
+    """Return the source and references of the first test text, and the systems' translations."""
+    # Each system has its first translation. Of many systems, the first one and the best ones are
+    # returned. The result is None if a file is missing.
     if not table.tests:
         return None
     text = next(text for text in table.texts if text.name == table.tests[0])
@@ -339,7 +337,6 @@ def _compared_text(
 
 
 def _load_models(paths: Sequence[str]) -> list[NamedModel]:
-    """Load models, named after their folders, or by their paths if folder names are not unique."""
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)

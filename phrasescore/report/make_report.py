@@ -169,7 +169,6 @@ def _without_figures(section: Section, reasons: Sequence[str]) -> tuple[Section,
 
 
 def _opening(inputs: ReportInputs) -> tuple[str, str]:
-    """Return the title of the page, and the result in a sentence."""
     if (results := inputs.results) is not None:
         texts = join_names(results.tests)
         title = f"Translation of {texts}" if texts else "Translation"
@@ -179,7 +178,6 @@ def _opening(inputs: ReportInputs) -> tuple[str, str]:
 
 
 def _refuse_missing(key: SectionName, names: Sequence[str], inputs: ReportInputs) -> None:
-    """Reject a requested section if one of its inputs is missing."""
     kind = PLANS[key].kind
     if len(names) == 1 and kind and inputs.models and not inputs.of_kind(kind):
         raise _wrong_kind(key, kind, inputs)

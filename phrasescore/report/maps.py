@@ -206,7 +206,6 @@ def text_vectors(
 
 
 def _length_group(length: int, longest: int) -> str:
-    """Return the name of a length group: a single length for phrases, ten for sentences."""
     if length > longest:
         return f"{longest + 1} words and more"
     if longest < 10:

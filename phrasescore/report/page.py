@@ -84,7 +84,6 @@ def render_page(report: blocks.Report) -> str:
 
 
 def _number_columns(table: blocks.Table) -> list[bool]:
-    """Return for each column whether it has numbers but no texts."""
     columns = list(zip(*table.rows, strict=True)) or [()] * len(table.columns)
     return [
         any(cell is not None for cell in cells) and not any(isinstance(cell, str) for cell in cells)
@@ -93,7 +92,6 @@ def _number_columns(table: blocks.Table) -> list[bool]:
 
 
 def _heads(table: blocks.Table) -> list[str]:
-    """Return the headings of the columns, without the headings above them."""
     spans = [name for name, count in table.spans for _ in range(count)]
     if not spans:
         return list(table.columns)
@@ -135,7 +133,6 @@ class _MarkedRun(NamedTuple):
 
 
 def _marked_runs(line: blocks.MarkedLine) -> list[_MarkedRun]:
-    """Split a line into matches, and each match where words begin or cease to differ."""
     runs: list[_MarkedRun] = []
     longest = 0
     marks = zip(line.words, line.matches, line.linked, line.differs, strict=True)

@@ -95,7 +95,6 @@ def scores(inputs: ReportInputs) -> MadeSection:
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
-    """Return a model's log-probabilities of pairs."""
     engine = Compute(workers=callers(inputs.compute.on_workers()))
     device = str(choose_device(inputs.compute.device))
     request = ScoringRequest(
@@ -109,7 +108,6 @@ def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair])
 def _draw(
     inputs: ReportInputs, model: NamedModel, sources: Sequence[tuple[str, ...]]
 ) -> list[list[CountedSample]]:
-    """Return the distinct targets that a model draws for each source phrase."""
     torch.set_num_threads(usable_threads(inputs.compute.threads))
     generator = Generator([model.checkpoint], choose_device(inputs.compute.device))
     drawing = sampling.SampleSettings(SAMPLES, seed=SEED)

@@ -10,7 +10,7 @@ from phrasescore.evaluation.comparison import P_VALUES, SEED, Breakdown, Compari
 from phrasescore.evaluation.significance import SAMPLES
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, join_names
 from phrasescore.evaluation.tune_report import TuneReport
-from phrasescore.report.blocks import Block, Cell, Estimates, Intervals, Points, Section, Table
+from phrasescore.report.blocks import Cell, Estimates, Intervals, Section, Table
 from phrasescore.report.inputs import MadeSection, ReportInputs, needs
 from phrasescore.report.page import MINUS
 
@@ -124,7 +124,6 @@ def _table_notes(table: SystemsTable) -> list[str]:
 
 
 def _differences(table: SystemsTable) -> Intervals | None:
-    """Return the differences from the first system, with a row for each other system."""
     first, *others = table.rows
     series = []
     for text in table.tests:
@@ -186,14 +185,11 @@ def group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> 
 
 @needs("--experiment")
 def tuning(inputs: ReportInputs) -> MadeSection:
-    """Return the weights of an experiment's rows, and the reliability of their confidence."""
+    """Return the weights of an experiment's rows."""
     reports = inputs.tune_reports()
     if not reports:
         return MadeSection(None, ["the experiment has no tuned system yet"])
-    blocks: list[Block] = [weights_table(reports)]
-    if calibrated := {name: each for name, each in reports.items() if each.reliability}:
-        blocks.append(reliability_figure(calibrated))
-    return MadeSection(Section("tuning", "Weights", "", tuple(blocks)))
+    return MadeSection(Section("tuning", "Weights", "", (weights_table(reports),)))
 
 
 def weights_table(reports: Mapping[str, TuneReport]) -> Table:
@@ -215,26 +211,4 @@ def weights_table(reports: Mapping[str, TuneReport]) -> Table:
         tuple((name, *cells, *[None] * (width - len(cells))) for name, cells in rows.items()),
         "Of the first tuning run. A dash means that the system lacks the feature.",
         ("", *("#.4g",) * width),
-    )
-
-
-def reliability_figure(reports: Mapping[str, TuneReport]) -> Points:
-    """Return how often translations of tuning sentences are right, by confidence."""
-    metric = next(iter(reports.values())).metric
-    errors = [f"{row} {report.calibration_error():.3f}" for row, report in reports.items()]
-    bins = [(row, each) for row, report in reports.items() for each in report.reliability]
-    return Points(
-        "reliability",
-        "Confidence of each system",
-        "confidence (%)",
-        "translations with no better one (%)",
-        tuple(100 * each.confidence for _, each in bins),
-        tuple(100 * each.right for _, each in bins),
-        tuple(f"{each.sentences:,} sentences" for _, each in bins),
-        tuple(row for row, _ in bins),
-        caption="The sentences of the tuning set, in tenths by confidence: the mean confidence, "
-        "and the share of translations with no better one in their lists by sentence "
-        f"{metric}. The weights and the curve for each fifth of the sentences are tuned on the "
-        "others. "
-        f"Expected calibration error: {', '.join(errors)}.",
     )

@@ -75,10 +75,8 @@ def parses(inputs: ReportInputs) -> MadeSection:
 
 
 def _choose_sentences(inputs: ReportInputs) -> tuple[list[SentencePair], list[str]]:
-    """Return random sentences to show, and the reason if there are none.
-
-    Their translations are taken from the references or from the first system, or are empty.
-    """
+    """Return random sentences to show, and the reason if there are none."""
+    # Their translations are taken from the references or from the first system, or are empty.
     assert inputs.source is not None
     source = inputs.source.words
     targets = [*inputs.references, *(system.text for system in inputs.systems)]
@@ -131,7 +129,6 @@ def soft_parse_section(
 
 
 def _sides(sentence: SentencePair, checkpoint: Checkpoint) -> tuple[Words, Words]:
-    """Return the side that the network reads, and the side that it predicts."""
     if checkpoint.reverse:
         return sentence.target, sentence.source
     return sentence.source, sentence.target

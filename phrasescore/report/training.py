@@ -43,7 +43,6 @@ def training(inputs: ReportInputs) -> MadeSection:
 
 
 def _curves(name: str, model: Checkpoint) -> Iterator[tuple[str, list[tuple[float, float]]]]:
-    """Yield a name and perplexities by update on held-out data and on the data of the updates."""
     curve = model.record.curve
     known = [(each.update, each.validation_perplexity) for each in curve]
     yield f"{name}, held-out data", [(float(x), y) for x, y in known if y is not None]

@@ -158,14 +158,6 @@ def build_prefix_tree(sequences: RaggedArray, roots: Ids, num_roots: int) -> Pre
     return PrefixTree(num_roots, empty, roots[empty], levels)
 
 
-class PairPlan(NamedTuple):
-    """A plan for scoring phrase pairs: distinct sources, and target trees of bounded size."""
-
-    sources: RaggedArray  # each distinct source once
-    num_source_nodes: int  # distinct non-empty prefixes of sources
-    pieces: list["TargetPiece"]
-
-
 class TargetPiece(NamedTuple):
     """The target prefixes of a group of pairs, with a root per distinct source."""
 
@@ -174,8 +166,13 @@ class TargetPiece(NamedTuple):
     targets: PrefixTree  # sequence i is pair pairs[i]; root j is source sources[j]
 
 
-def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> PairPlan:
-    """Plan how to score pairs; a piece has ``piece_size`` pairs, which bounds the memory."""
+def plan_pairs(
+    sources: RaggedArray, targets: RaggedArray, piece_size: int
+) -> tuple[RaggedArray, int, list[TargetPiece]]:
+    """Return the distinct sources, their number of distinct non-empty prefixes, and the pieces.
+
+    A piece has ``piece_size`` pairs, which bounds the memory.
+    """
     roots = np.zeros(len(sources), np.int64)
     source_tree = build_prefix_tree(sources, roots, num_roots=1)
     firsts, source_of_pair = source_tree.find_distinct()
@@ -191,7 +188,7 @@ def plan_pairs(sources: RaggedArray, targets: RaggedArray, piece_size: int) -> P
         used, roots = np.unique(source_of_pair[pairs], return_inverse=True)
         tree = build_prefix_tree(targets.take(pairs), roots, len(used))
         pieces.append(TargetPiece(pairs, used, tree))
-    return PairPlan(sources.take(firsts), source_tree.num_nodes, pieces)
+    return sources.take(firsts), source_tree.num_nodes, pieces
 
 
 class HypothesisTexts:

@@ -140,11 +140,9 @@ class Products:
 
 @functools.cache
 def _has_free_rows(size: int, columns: int, name: PrecisionName, device: torch.device) -> bool:
-    """Return whether a product's rows have the same bits for any number of rows.
-
-    Sums of integers are exact. Other products are tested with several numbers of rows, at the
-    beginning and at the end of the rows.
-    """
+    """Return whether a product's rows have the same bits for any number of rows."""
+    # Sums of integers are exact. Other products are tested with several numbers of rows, at the
+    # beginning and at the end of the rows.
     if name == "int8":
         return True
     precision = Precision(name, device)

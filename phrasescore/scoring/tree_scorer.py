@@ -51,7 +51,6 @@ class TreeDecoder(Protocol):
     def start(self, encoded: Any, sources: Tensor) -> tuple[Any, Tensor]:
         """Return the state of the empty prefixes, and the softmax inputs, ``(roots, width)``.
 
-        :param encoded: the encodings from :meth:`encode`.
         :param sources: the index of each root's source, ``(roots,)``.
         """
 
@@ -151,11 +150,7 @@ class PairWork(Tally):
 
 
 class TreeScorer:
-    """Scores targets with one network. Several threads may share an instance.
-
-    :param network: the network, which is copied to the device of ``products``.
-    :param folder: the model's folder, for messages.
-    """
+    """Scores targets with one network. Several threads may share an instance."""
 
     def __init__(self, kind: str, network: nn.Module, products: Products, folder: str = "") -> None:
         self._products = products
@@ -178,18 +173,18 @@ class TreeScorer:
 
         :param sources: the word ids of each pair's source, without ``</s>``; ``targets`` likewise.
         """
-        plan = plan_pairs(sources, targets, self._products.level_rows)
+        distinct, num_nodes, pieces = plan_pairs(sources, targets, self._products.level_rows)
         values = np.zeros(len(sources))
         with torch.inference_mode():
-            encoded = self._decoder.encode(plan.sources)
-            for piece in plan.pieces:
+            encoded = self._decoder.encode(distinct)
+            for piece in pieces:
                 scored = self._score_tree(encoded, piece.sources, piece.targets)
                 values[piece.pairs] = scored.totals()
-        trees = [piece.targets for piece in plan.pieces]
+        trees = [piece.targets for piece in pieces]
         unknown = (int(np.sum(side.values == Vocabulary.UNKNOWN)) for side in (sources, targets))
         return values, PairWork(
             pairs=len(values),
-            source_nodes=plan.num_source_nodes,
+            source_nodes=num_nodes,
             target_nodes=sum(tree.num_roots + tree.num_nodes for tree in trees),
             unknown_words=sum(unknown),
         )

@@ -38,7 +38,6 @@ class WordProbabilities:
     """log softmax(rows W^T + b), for selected words. Several threads may share an instance.
 
     :param weight: W, ``(words, rank)``.
-    :param folder: the model's folder, for messages.
     """
 
     def __init__(self, weight: Tensor, bias: Tensor, products: Products, folder: str = "") -> None:
@@ -71,7 +70,6 @@ class WordProbabilities:
 
     @property
     def _blocks(self) -> _Blocks:
-        """All words, in blocks whose logits are computed together."""
         with self._lock, torch.inference_mode():
             if self._made_blocks is None:
                 self._made_blocks = self._make_blocks()
@@ -93,7 +91,6 @@ class WordProbabilities:
     def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
         """Return the log-sum-exp over the logits of each row, ``(rows,)`` float64.
 
-        :param rows: ``(rows, rank)`` float32.
         :param check_range: whether to recompute sums that are out of range, which waits for a GPU;
             otherwise, they are NaN.
         """

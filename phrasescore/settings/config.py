@@ -179,10 +179,7 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Create settings from parsed TOML tables; missing settings keep their defaults.
-
-        :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
-        """
+        """Create settings from parsed TOML tables; missing settings keep their defaults."""
         kind = values.get("kind", "encoder-decoder")
         network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
@@ -258,8 +255,6 @@ def layer_settings(
 ) -> Config:
     """Return the settings for a run: a preset or a file, then assignments, then limits.
 
-    :param preset: name of a preset; by default the kind's small preset.
-    :param config_file: path of a TOML file, instead of a preset.
     :param assignments: ``table.key=value``, as for `Config.override`.
     :param limits: training settings by name; None keeps the setting.
     :param stored: settings of the run to resume, used if neither a preset nor a file is given.
@@ -287,10 +282,7 @@ def fine_tuning_settings(
     limits: Mapping[str, int | float | None],
     stored: Config | None = None,
 ) -> Config:
-    """Return the settings for fine-tuning a network on n-best lists.
-
-    :param start: settings of the trained network, whose sizes cannot change.
-    """
+    """Return the settings for fine-tuning a network on n-best lists."""
     config = stored or dataclasses.replace(start, training=FINE_TUNING)
     config = config.override(assignments)
     for name in ("model", "vocabulary"):
@@ -298,13 +290,8 @@ def fine_tuning_settings(
             raise ConfigError(
                 "--set", f"[{name}]", "a trained network keeps its sizes; change only [training]"
             )
-    for name in (
-        "softmax",
-        "subword_dropout",
-        "label_smoothing",
-        "batch_words",
-        "average_checkpoints",
-    ):
+    unused = "softmax subword_dropout label_smoothing batch_words average_checkpoints"
+    for name in unused.split():
         if getattr(config.training, name) != getattr(FINE_TUNING, name):
             raise ConfigError("--set", f"[training] {name}", "cannot be used with n-best lists")
     return _with_limits(config, limits)
@@ -321,10 +308,7 @@ def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Co
 
 
 def check_resumable(old: Config, new: Config) -> None:
-    """Check that a run with the settings ``old`` can be resumed with ``new``.
-
-    :raises ConfigError: at the first setting that differs and changes the weights.
-    """
+    """Check that a run with the settings ``old`` can be resumed with ``new``."""
     if old.kind != new.kind:
         raise ConfigError("--resume", "kind", f"the run to resume has the kind {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()

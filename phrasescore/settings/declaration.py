@@ -149,7 +149,6 @@ class Setting:
 
 
 def _plain(number: Any) -> Any:
-    """Return a number as an int or a float of Python."""
     if isinstance(number, int | float):
         return number
     return int(number) if isinstance(number, Integral) else float(number)

@@ -241,7 +241,6 @@ KINDS = {
             network="phrasescore.models.rnnsearch:RnnsearchNetwork",
             decoder="phrasescore.scoring.decoders.rnnsearch:RnnsearchDecoder",
             feature="RNNsearch",
-            other_names=("rnnsearch",),
             aligns_words=True,
             gains_by_bfloat16=True,
             has_few_preset=True,

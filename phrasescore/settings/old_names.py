@@ -16,11 +16,7 @@ from phrasescore.records import Weights
 KINDS = {"attention": "rnnsearch"}
 PRESETS = {"attention-small": "rnnsearch-small", "small": "encoder-decoder-small"}
 # The names of features in lists, without the prefixes and the number.
-FEATURES = {
-    "Attention": "RNNsearch",
-    "RNN": "EncoderDecoder",
-    "TargetUnknownWords": "UnknownWords",
-}
+FEATURES = {"Attention": "RNNsearch", "RNN": "EncoderDecoder", "TargetUnknownWords": "UnknownWords"}
 # Keys of the features of lists in a ``system.toml``, and names of features there.
 KEYS = {"scores_command": "command"}
 NAMED = {"target_unknown_words": "unknown_words"}

@@ -124,8 +124,6 @@ class TomlTable:
         which a single value needs no brackets.
 
         :param fields: values of fields that do not come from the table.
-        :raises ConfigError: at the first key that is unknown or missing, or whose value has a wrong
-            type or is out of range.
         """
         hints = get_type_hints(kind, include_extras=True)
         own = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]

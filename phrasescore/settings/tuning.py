@@ -12,8 +12,7 @@ class TuningMethod(Settings, heading="Tuning"):
     """The tuning method and its metric."""
 
     method: MethodName = option(
-        "mert",
-        "The tuning method: mert for up to about twenty features; mira or xbleu for more.",
+        "mert", "The tuning method: mert for up to about twenty features; mira or xbleu for more."
     )
     metric: MetricName = option("bleu", "The metric to maximise.")
     fixed: Sequence[str] = option(

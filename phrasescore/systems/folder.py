@@ -29,10 +29,7 @@ STEPS = "steps.json"  # the state of an experiment
 
 
 def find_system_file(path: str) -> str:
-    """Return the system.toml or moses.ini that a name stands for; see `read_system`.
-
-    :raises PhrasescoreError: if there is none.
-    """
+    """Return the system.toml or moses.ini that a name stands for; see `read_system`."""
     expected = "expected a system: a folder with system.toml, or a moses.ini"
     if is_stream(path):
         raise PhrasescoreError(f"{path}: {expected}; found a stream")
@@ -57,15 +54,14 @@ def find_system_file(path: str) -> str:
 
 
 def _find_row(path: str) -> str | None:
-    """Return the system that an experiment recorded for its folder, or for that of a row.
-
-    :raises PhrasescoreError: if no row of the experiment is finished.
-    """
+    """Return the system that an experiment recorded for its folder, or for that of a row."""
     folder = os.path.realpath(path)
-    base = next((each for each in (folder, os.path.dirname(folder)) if _is_experiment(each)), None)
-    if base is None:
+    for base in (folder, os.path.dirname(folder)):
+        table = os.path.join(base, TABLE)
+        if os.path.exists(table) or os.path.exists(os.path.join(base, STEPS)):
+            break
+    else:
         return None
-    table = os.path.join(base, TABLE)
     record = read_systems_table(table) if os.path.exists(table) else None
     rows = () if record is None else record.rows
     folders = {row.name: os.path.join(base, row.system) for row in rows if row.system}
@@ -87,21 +83,6 @@ def _find_row(path: str) -> str | None:
     return os.path.join(systems[name], SYSTEM)
 
 
-def _is_experiment(folder: str) -> bool:
-    return any(os.path.exists(os.path.join(folder, name)) for name in (TABLE, STEPS))
-
-
-def name_of(path: str | Path, folder: Path, absolute: frozenset[str]) -> str:
-    """Return the name of a file in a file of a folder.
-
-    It is relative unless the user named the file, or a folder with it, by an absolute path.
-    """
-    whole = Path(os.path.abspath(path))
-    if not absolute.isdisjoint(map(str, (whole, *whole.parents))):
-        return str(whole)
-    return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
-
-
 def write_system(system: "System", folder: Path) -> None:
     """Write a system: its moses.ini with the weights of the search, its weights and its file.
 
@@ -121,7 +102,11 @@ def write_system(system: "System", folder: Path) -> None:
 
 def _lines(system: "System", folder: Path) -> Iterator[str]:
     def named(path: str | Path) -> str:
-        return name_of(path, folder, system.absolute)
+        # Relative unless the user named the file, or a folder with it, by an absolute path.
+        whole = Path(os.path.abspath(path))
+        if not system.absolute.isdisjoint(map(str, (whole, *whole.parents))):
+            return str(whole)
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(folder))
 
     if system.moses_ini is not None:
         yield f"moses_ini = {to_toml(INI)}"
@@ -151,7 +136,6 @@ def _lines(system: "System", folder: Path) -> Iterator[str]:
 
 
 def _named_command(decoder: DecoderCommand, named: Callable[[str], str]) -> str:
-    """Return a command with the names that its files have in the system's folder."""
     program, *words = decoder.words()
     if "/" in program:
         program = named(program)

@@ -10,7 +10,7 @@ from moses_integration.list_features import FeatureColumns
 from moses_integration.nbest import NbestList, read_every_list
 from phrasescore.systems.text_checks import warn_of_lengths
 from tuning.edit_distance import CharacterAccuracy, WordAccuracy
-from tuning.metrics import Bleu, Chrf, ReferenceMetric
+from tuning.metrics import Bleu, ReferenceMetric
 from tuning.pool import Pool, union
 from tuning.settings import MetricName
 
@@ -18,7 +18,6 @@ _logger = logging.getLogger(__name__)
 
 _METRICS: dict[MetricName, Callable[[list[Any]], ReferenceMetric]] = {
     "bleu": Bleu,
-    "chrf": Chrf,
     "word_accuracy": WordAccuracy,
     "cer": CharacterAccuracy,
 }
@@ -26,12 +25,7 @@ _BATCH = 20_000  # distinct hypotheses whose statistics are computed at once; li
 
 
 class ListReader:
-    """Makes pools of n-best lists; the statistics of each hypothesis are computed only once.
-
-    :param references: the words of each reference, indexed by text and sentence.
-    :ivar metric: the metric against the references of all segments.
-    :ivar num_segments: the number of segments.
-    """
+    """Makes pools of n-best lists; the statistics of each hypothesis are computed only once."""
 
     def __init__(
         self, references: Sequence[Sequence[tuple[str, ...]]], metric: MetricName = "bleu"
@@ -63,7 +57,6 @@ class ListReader:
         return self._without_empty(union(pools), sorted(some - none))
 
     def _without_empty(self, pool: Pool, segments: list[int]) -> Pool:
-        """Remove empty hypotheses in the given segments if there are other hypotheses."""
         if not segments:
             return pool
         empty = np.zeros_like(pool.stats[: pool.num_segments])
@@ -86,7 +79,6 @@ class ListReader:
 
         :param checked: the name of the lists, if a warning shall compare their length with the
             references.
-        :param segments: the segments that the lists are for; None for all segments.
         :param missing: receives the segments without a list, which get an empty hypothesis.
         """
         values, rows = [], []

@@ -139,11 +139,9 @@ class Ranking:
         task: TranslationTask,
         searched: SearchOutput,
     ) -> ExplainedHypothesis:
-        """Return a hypothesis with the features whose sum is its score.
-
-        Without features of lists, the score is the one of the search, which also has features that
-        lists omit, such as UnknownWordPenalty.
-        """
+        """Return a hypothesis with the features whose sum is its score."""
+        # Without features of lists, the score is the one of the search, which also has features
+        # that lists omit, such as UnknownWordPenalty.
         words = found.hypothesis(index).strip(b" ").decode()
         values = found.features(index)
         if self._scoring is None and searched.exact:
@@ -187,10 +185,7 @@ def load_list_features(
     *,
     sets_threads: bool = True,
 ) -> Scoring | None:
-    """Load the features of a system's lists; None if it has none.
-
-    :raises ConfigError: if they cannot be combined.
-    """
+    """Load the features of a system's lists; None if it has none."""
     if not system.lists:
         return None
     try:
@@ -225,9 +220,7 @@ def featured_lists(
     yield from ((searched, None) for searched in waiting)
 
 
-def _parsed(
-    outputs: Iterable[SearchOutput],
-) -> Iterator[tuple[SearchOutput, NbestList | None]]:
+def _parsed(outputs: Iterable[SearchOutput]) -> Iterator[tuple[SearchOutput, NbestList | None]]:
     """Yield outputs with their lists, which are parsed together, because that is faster."""
     remaining = iter(outputs)
     while some := list(islice(remaining, _TOGETHER)):
@@ -237,7 +230,6 @@ def _parsed(
 
 
 def _with_features(scoring: Scoring, each: SourcedList, values: Floats) -> NbestList:
-    """Return a list with the features, which have the digits of a file."""
     return _parse(rescored_lines(scoring, each, values))
 
 

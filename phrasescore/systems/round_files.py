@@ -106,10 +106,7 @@ def _without_folders(column: Column) -> str:
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:
-    """Check that a run overwrites and removes only files from earlier runs in its folder.
-
-    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run will use.
-    """
+    """Check that a run overwrites and removes only files from earlier runs in its folder."""
     folder = os.path.realpath(work)
     for name in named:
         above, base = os.path.split(os.path.realpath(name))
@@ -136,7 +133,6 @@ def read_decisions(
     There is a decision after each round except the last. A run that has not decoded its first round
     starts again.
 
-    :param run: all properties that a run must share with a run that it resumes.
     :raises PhrasescoreError: if there is a different run, or ``resume`` is false.
     """
     journal = read_journal(work / JOURNAL, TuneJournal, _OTHER_FOLDER)
@@ -221,7 +217,6 @@ class Rounds:
         return pool
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
-        """Return the lists for the given sentences, and remove the files."""
         sentences = [self.sentences[each] for each in segments]
         with self._translating("trial", sentences, weights) as lists:
             pool = self.reader.read(lists, segments=segments)
@@ -256,7 +251,6 @@ class Rounds:
 
 
 def _written(lists: Iterable[NbestList], stream: BinaryIO) -> Iterator[NbestList]:
-    """Yield the lists, each after it was written."""
     for found in lists:
         stream.write(found.raw)
         yield found

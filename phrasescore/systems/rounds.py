@@ -33,8 +33,6 @@ def start_weights(system: System, start: WeightsSource | None) -> WeightPair:
     """Return the weights for the first round.
 
     Weights that ``start`` lacks are the system's. A network in the search without a weight gets 0.
-
-    :param start: weights, a file of weights, a moses.ini or a system; None for the system's own.
     """
     given = WeightPair({}, {}) if start is None else read_weights(start)
     where = weights_path(start) or str(system.weights_path or system.path)
@@ -134,7 +132,6 @@ class TuningRun:
         )
 
     def _new_features(self, start: Weights) -> list[str]:
-        """Return the names of the search's features whose weights are all 0."""
         fixed = {*self.settings.fixed}
         fixed |= {name.rpartition("_")[0] for name in fixed} | {*self.added}
         return [
@@ -177,7 +174,6 @@ class TuningRun:
         for problem in problems:
             _logger.warning("%s", problem)
         lists = reader.read(self.rounds.read(best.number))
-        calibration = self.optimiser.calibrate(lists, reader.metric, best.weights.lists)
         report = TuneReport(
             self.settings.method,
             reader.metric.name,
@@ -191,8 +187,7 @@ class TuningRun:
             warnings=tuple(problems),
             ended=result.reason,
             ended_by_itself=not result.is_cut,
-            confidence=calibration.curve,
-            reliability=calibration.reliability,
+            confidence=self.optimiser.calibrate(lists, reader.metric, best.weights.lists),
         )
         whole = self._whole(best.weights, result.pool)
         reranked = whole.lists if self.added else None

@@ -27,11 +27,7 @@ from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.added import AddedColumn, added_columns, words_of_columns
-from phrasescore.systems.text_checks import (
-    UnknownWordCheck,
-    unknown_words_of,
-    warn_of_shortlists,
-)
+from phrasescore.systems.text_checks import UnknownWordCheck, unknown_words_of, warn_of_shortlists
 from phrasescore.version import __version__
 
 if TYPE_CHECKING:
@@ -98,8 +94,6 @@ class Scoring:
 
     :param request: the columns, whose models and files are loaded here.
     :param engine: where the columns are computed; each worker has one thread.
-    :param settings: the cache, and what `rescore` does with lists.
-    :param unit: the noun for an input item in messages.
     :param sets_threads: whether torch is limited to one thread while this object is open. If not,
         the caller sets the number of threads.
     :ivar added: the columns that are added, in the order of the request; the ensemble is the last.
@@ -145,10 +139,7 @@ class Scoring:
         of_phrases: bool = False,
         sets_threads: bool = True,
     ) -> Self:
-        """Check the columns, and load models and files.
-
-        :param of_phrases: whether the pairs are from a phrase table, whose columns have no names.
-        """
+        """Check the columns, and load models and files."""
         compute = compute.on_workers()
         columns = as_columns(columns)
         check_columns(columns, of_phrases=of_phrases)
@@ -330,7 +321,6 @@ class Scoring:
     def _finish(
         self, group: _LineGroup[AnyLines], pending: Sequence[Pending[list[BlockScores]]]
     ) -> Iterator[tuple[AnyLines, Floats]]:
-        """Yield the lines in a group with their values, and cache new values."""
         try:
             computed = [each.result() for each in pending]
         except ModelError as error:
@@ -363,7 +353,6 @@ class Scoring:
 
 
 def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes]]:
-    """Return the cache's keys by row and pair."""
     from phrasescore.features.score_cache import score_keys  # imports torch
 
     words = block._replace(affiliations=None)

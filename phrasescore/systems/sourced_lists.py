@@ -25,7 +25,6 @@ def rescored_lines(scorer: Scoring, each: "SourcedList", values: Floats) -> byte
 def _feature_texts(
     columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
 ) -> tuple[list[bytes], Ids]:
-    """Return the texts to append to the lines of a list, and the index of each line's text."""
     pairs = found.numbering[1]
     rows = list(values)
     if any(column.given is not None for column in columns):  # they may differ from line to line

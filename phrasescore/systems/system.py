@@ -102,7 +102,6 @@ class System:
         """Return a system that a decoder's command translates with.
 
         :param path: a system or a moses.ini; None for the moses.ini that Moses' command names.
-        :param changes: as for `read_system`.
         """
         decoder = DecoderCommand(command)
         path = path or (decoder.ini_path() if decoder.is_moses else None)
@@ -122,10 +121,7 @@ class System:
         return folder if folder and name == "system.toml" else self.path
 
     def read_ini(self) -> MosesIni:
-        """Return the moses.ini.
-
-        :raises ConfigError: if the system has none.
-        """
+        """Return the moses.ini."""
         if self.moses_ini is None:
             raise ConfigError(self.path, "moses_ini", "is missing: expected a moses.ini")
         return MosesIni.read(str(self.moses_ini), self.paths_from)
@@ -211,8 +207,6 @@ def read_system(path: StrPath, changes: Sequence[str] = ()) -> System:
     :param path: the folder of a system, of an experiment or of one of its rows; or the file
         system.toml, or a moses.ini. An experiment stands for the row that is best on dev.
     :param changes: settings that replace those in the file, such as "limits.stack=30".
-    :raises ConfigError: if the file is invalid.
-    :raises PhrasescoreError: if a file or a model is missing.
     """
     path = find_system_file(os.fspath(path))
     if path.endswith(".ini"):
@@ -287,8 +281,11 @@ def _read(whole: TomlTable, path: str) -> System:
         confidence=file.confidence or ConfidenceCurve(),
         absolute=frozenset(whole.absolute_paths()),
     )
-    if ini is not None and file.weights is not None and _is_beside(system):
-        _check_equal_weights(system, ini)
+    if ini is not None and file.weights is not None:
+        assert file.moses_ini is not None
+        # Moses may use a moses.ini in the system's folder as it is.
+        if os.path.realpath(file.moses_ini.parent) == os.path.realpath(system.folder):
+            _check_equal_weights(system, ini)
     return system
 
 
@@ -348,12 +345,6 @@ def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
         if (valid := limit_values(LIMITS[name], value)) is not None:
             raise table.error(key, f"expected {valid}, got {value!r}")
         yield name, value
-
-
-def _is_beside(system: System) -> bool:
-    """Return whether the moses.ini is in the system's folder, so that Moses may use it there."""
-    assert system.moses_ini is not None
-    return os.path.realpath(system.moses_ini.parent) == os.path.realpath(system.folder)
 
 
 def _check_equal_weights(system: System, ini: MosesIni) -> None:

@@ -110,8 +110,6 @@ def load_target_rules(text: TextProcessing, path: str) -> Callable[[int, bytes],
     """Return a function that maps a line of the target side to its words, as in the system.
 
     It gets the line's number and its bytes. Without rules, blanks separate the words.
-
-    :param path: the name of the text in messages.
     """
     prepare = load_rules(text, path, 1) or (lambda number, raw: decode(path, number, raw))
     return lambda number, raw: split_words(prepare(number, raw))
@@ -134,7 +132,6 @@ def load_rules(text: TextProcessing, path: str, side: int) -> Callable[[int, byt
 class TextConverter:
     """Converts the lines of a text, and translations of them.
 
-    :param path: the name of the text in messages.
     :param ini: the decoder's moses.ini, if there is one; it says which markup the decoder would
         interpret, which is an error.
     :ivar characters: whether the system translates characters.
@@ -149,16 +146,20 @@ class TextConverter:
         self._detokenize: Callable[[str], str] = str
         self._detruecase: Callable[[str], str] = str
         if text.truecase_target is not None:
-            self._detruecase = _load_detruecaser()
+            from sacremoses import MosesDetruecaser
+
+            truecaser: Any = MosesDetruecaser()
+            self._detruecase = lambda text: str(truecaser.detruecase(text, return_str=True))
         if target is not None:
-            self._detokenize = _load_detokenizer(target)
+            from sacremoses import MosesDetokenizer
+
+            tokenizer: Any = MosesDetokenizer(lang=target)
+            self._detokenize = lambda text: str(tokenizer.detokenize(text.split(" ")))
 
     def prepare(self, number: int, raw: bytes) -> SystemSentence:
         """Return the sentence in a line, given by its 1-based number and its bytes.
 
         A byte order mark at its beginning, as in a sentence from a file of its own, is left out.
-
-        :raises DataError: if the line is not UTF-8, too long, or has markup or factors.
         """
         raw = raw.removeprefix(codecs.BOM_UTF8)
         if self._prepare is not None:
@@ -172,18 +173,4 @@ class TextConverter:
 
     def restore(self, translation: str) -> str:
         """Return a translation, words separated by spaces, as text."""
-        return self._detokenize(self._detruecase(translation))
-
-
-def _load_detruecaser() -> Callable[[str], str]:
-    from sacremoses import MosesDetruecaser
-
-    detruecaser: Any = MosesDetruecaser()
-    return lambda text: str(detruecaser.detruecase(text, return_str=True)) if text else ""
-
-
-def _load_detokenizer(language: str) -> Callable[[str], str]:
-    from sacremoses import MosesDetokenizer
-
-    detokenizer: Any = MosesDetokenizer(lang=language)
-    return lambda text: str(detokenizer.detokenize(text.split(" "))) if text else ""
+        return self._detokenize(self._detruecase(translation)) if translation else ""

@@ -196,7 +196,6 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
 
 
 def _attached_marks(sentences: Iterable[Sequence[str]]) -> tuple[Counter[str], int, int]:
-    """Return the words with an attached mark, and the numbers of separate marks and of words."""
     attached: Counter[str] = Counter()
     separate = num_words = 0
     for words in islice(sentences, _MOST_LINES):

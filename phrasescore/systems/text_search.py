@@ -31,7 +31,6 @@ class TextSearch:
 
     :param compute: the engine with its workers; the engine ``here`` stands for processes on this
         machine. ``device`` and ``threads`` are for the networks.
-    :param closed: file descriptors that worker processes close, such as a lock's.
     """
 
     def __init__(
@@ -118,7 +117,6 @@ class TextSearch:
 
 
 def _unknown_words(system: System) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    """Return checks for words that networks of the search lack, over all translations."""
     models = []
     if system.search:
         from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch

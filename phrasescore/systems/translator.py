@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from typing import Self
+from numbers import Integral
+from typing import Any, Self, cast
 
 from moses_integration.decoder.moses import ListRequest
 from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList
-from phrasescore.arguments import StrPath, whole_number
+from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError
@@ -40,9 +41,6 @@ class Translator:
 
     :param compute: the engine of the search of a known text with its workers (``here`` stands for
         processes on this machine), and the device and the threads of the networks.
-    :param tokenized: whether texts and translations are the system's words.
-    :param path: the name of the text in messages.
-    :param cache: a file for scores of lists.
     :ivar untranslated: the number of sentences without any translation within the limits so far.
     """
 
@@ -168,9 +166,10 @@ class Translator:
         """
         if isinstance(sentences, str):
             raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        nbest = whole_number(nbest=nbest)
+        if isinstance(nbest, bool) or not isinstance(cast("Any", nbest), Integral) or nbest < 0:
+            raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
         return self.translate_prepared(
-            self._prepared(sentences), nbest=nbest, confidence=confidence, explain=explain
+            self._prepared(sentences), nbest=int(nbest), confidence=confidence, explain=explain
         )
 
     def _prepared(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SystemSentence]:
@@ -223,7 +222,6 @@ class Translator:
     def _of_text(
         self, tasks: Sequence[TranslationTask]
     ) -> Iterator[tuple[TranslationTask, TranslationOutput]]:
-        """Yield the tasks of a known text with their outputs."""
         if not tasks:
             return
         features = DecoderFeatures.of(self.system, self._configuration)
@@ -264,7 +262,6 @@ class Translator:
         explain: bool = False,
         prefix: str = "",
     ) -> Iterator[SearchOutput]:
-        """Yield what the decoder finds for each sentence, in order."""
         if self._search is None:
             outputs = decode_with_program(
                 self.system,
@@ -290,10 +287,7 @@ def load_system(
 ) -> Translator:
     """Return the translator of a system, a context manager.
 
-    :param system: see `read_system`.
     :param weights: weights that replace the system's own: values, a file or another system.
-    :param compute: see `Translator`.
-    :param tokenized: whether texts and translations are the system's words.
     """
     read = system if isinstance(system, System) else read_system(system)
     if weights is not None:

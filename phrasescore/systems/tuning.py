@@ -15,10 +15,10 @@ from phrasescore.evaluation.tune_report import FeatureRow, TuneReport
 from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_count
-from phrasescore.records import FeatureLabel, WeightPair, Weights
+from phrasescore.records import ConfidenceCurve, FeatureLabel, WeightPair, Weights
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
-from tuning.confidence import Calibration, calibrate_weights
+from tuning.confidence import calibrate_weights
 from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, weights_vector
@@ -75,7 +75,7 @@ class Optimiser:
             starts=self.tuning.starts,
         )
 
-    def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> Calibration:
+    def calibrate(self, pool: Pool, metric: Metric, weights: Weights) -> ConfidenceCurve:
         """Return the confidence of the translations that tuned weights select from lists."""
         found, settings = weights_vector(weights, pool.labels), self.settings(pool.labels)
         return calibrate_weights(pool, metric, found, settings, seed=self.tuning.seed)

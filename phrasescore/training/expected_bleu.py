@@ -61,10 +61,7 @@ def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale:
 
 
 def _spread(found: Sequence[tuple[KnownScores, Tensor]], weight: float) -> float:
-    """Return the standard deviation of the totals within their lists, over all hypotheses.
-
-    :param found: lists with the values of their hypotheses.
-    """
+    """Return the standard deviation of the totals within their lists, over all hypotheses."""
     square, size = 0.0, 0
     for scores, values in found:
         totals = scores.model_scores + weight * values
@@ -93,7 +90,9 @@ class ExpectedBleuLoop(TrainingLoop):
     def _begin(self) -> None:
         # All later validations are compared with the start.
         if not self.state.curve:
-            self.state.scale = self._choose_scale()
+            found = [(batch.scores, values) for batch, values in self._held_out_values()]
+            spread = _spread(found, self._objective.weight)
+            self.state.scale = _SPREAD / spread if spread else 1.0
             self._validate()
             self._save()
 
@@ -137,19 +136,12 @@ class ExpectedBleuLoop(TrainingLoop):
         for batch in self._held_out_batches(self._config.batch_size):
             yield batch, batch.values(self._network(batch.pairs))
 
-    def _choose_scale(self) -> float:
-        found = [(batch.scores, values) for batch, values in self._held_out_values()]
-        spread = _spread(found, self._objective.weight)
-        return _SPREAD / spread if spread else 1.0
-
 
 @dataclass(frozen=True, kw_only=True)
 class ListRun(TrainingRun):
     """A run on n-best lists, which are not stored: a resumed run reads them again.
 
-    :param start: the network to fine-tune, on the CPU.
     :param feature: the name of the network's feature in the log-linear model, to be recorded.
-    :param read: opens the inputs and returns the lists.
     """
 
     joins_ranks: ClassVar = False

@@ -16,11 +16,7 @@ from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_
 from phrasescore.models.softmax import TrainingSoftmax, WordSampler
 from phrasescore.training.draw import held_out_size, stream_key
 from phrasescore.training.loop import TrainingLoop
-from phrasescore.training.pair_store_writer import (
-    CountedPair,
-    fingerprint_input,
-    write_pair_store,
-)
+from phrasescore.training.pair_store_writer import CountedPair, fingerprint_input, write_pair_store
 from phrasescore.training.ranks import Ranks
 from phrasescore.training.run import NETWORK_PROBLEM, Task, TrainingRun, enough_memory
 from phrasescore.training.run_folder import RunFolder
@@ -30,7 +26,6 @@ from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
-INPUT = "table"  # the origin of a shortlist in a model's record: it is counted in the input
 
 # Number of pairs of a batch in validation.
 _VALIDATION_BATCH = 256
@@ -89,10 +84,7 @@ def _shown_share(share: float) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class PairRun(TrainingRun):
-    """A run on pairs. For a language model, sentences are targets without a source.
-
-    :param read: opens the inputs and yields their pairs.
-    """
+    """A run on pairs. For a language model, sentences are targets without a source."""
 
     read: Callable[[], Iterable[CountedPair]]
     reverse: bool = False
@@ -117,8 +109,6 @@ class PairRun(TrainingRun):
             too_long=pairs.too_long,
             source_coverage=pairs.source_coverage,
             target_coverage=pairs.target_coverage,
-            source_shortlist_from=INPUT,
-            target_shortlist_from=INPUT,
         )
         unit = "sentences" if config.network.is_feed_forward else "distinct pairs"
         covered = {"predicted": pairs.target_coverage}
@@ -142,7 +132,6 @@ class PairRun(TrainingRun):
         )
 
     def _open_pairs(self, folder: RunFolder, ranks: Ranks, *, is_resumed: bool) -> PairStore:
-        """Store the pairs, or open stored pairs; the other ranks wait for the first one."""
         training = self.config.training
 
         def open_store() -> PairStore:
@@ -179,7 +168,6 @@ class PairRun(TrainingRun):
         return store
 
     def _check(self, store: PairStore) -> None:
-        """Check that the stored run has the same inputs and options as this run."""
         store.check()
         if (store.affiliations is not None) != self.config.network.is_aligned:
             kind = "with" if self.config.network.is_aligned else "without"

@@ -59,8 +59,6 @@ class TrainingProgress:
 class TrainingLoop:
     """Train a network from the state in its work folder; a subclass provides the loss.
 
-    :param network: the network on its device, with its start weights.
-    :param report: called after each update.
     :param ranks: the processes of the run; each has a loop, and the first one saves the states.
     """
 
@@ -236,7 +234,6 @@ class TrainingLoop:
             self.state.seconds = self._seconds()
 
     def _check_losses(self) -> None:
-        """Check the losses since the last call, and add them to the state."""
         for update, loss_sum, norm, losses in self._pending:
             self._check_finite(loss_sum.item(), update, "loss")
             self._check_finite(float(norm), update, "norm of the gradient")
@@ -278,7 +275,6 @@ class TrainingLoop:
 
     @contextlib.contextmanager
     def _average(self) -> Iterator[None]:
-        """Give the network the mean of its weights at the latest validations."""
         count = self._config.average_checkpoints
         if count == 1:
             yield
@@ -309,7 +305,6 @@ class TrainingLoop:
     # Limits
 
     def _used_limits(self) -> dict[str, float]:
-        """Return the used share of each limit."""
         state, config = self.state, self._config
         used = {
             "updates": (state.update, config.updates),

@@ -119,8 +119,6 @@ def write_pair_store(
 def build_vocabulary(counts: Mapping[str, float], size: int, subwords: int) -> Vocabulary:
     """Return the vocabulary of a side.
 
-    :param counts: counts of the words of the side.
-    :param size: number of words in a shortlist.
     :param subwords: number of subwords to learn instead; 0 for a shortlist.
     """
     if subwords and counts:
@@ -129,7 +127,6 @@ def build_vocabulary(counts: Mapping[str, float], size: int, subwords: int) -> V
 
 
 def _check_pairs(is_kept: Array, max_length: int) -> int:
-    """Return the number of pairs that are kept, or raise a PhrasescoreError if it is 0."""
     if not is_kept.any():
         raise PhrasescoreError(
             f"no pair to train on: {len(is_kept)} lines, none with at most {max_length} words per "
@@ -197,8 +194,6 @@ def _write_arrays(
 
 
 class _RowsFile:
-    """Appends rows to the two files of a ragged array."""
-
     def __init__(self, values: Path, starts: Path, kind: type[np.generic]) -> None:
         self._values, self._starts, self._kind = values, starts, kind
         self.num_values = 0

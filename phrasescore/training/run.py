@@ -50,8 +50,6 @@ class Task(NamedTuple):
 class TrainingRun:
     """A run: its inputs, settings and folders. A subclass provides its items and its loss.
 
-    :param inputs: the paths of all input files; ``-`` is stdin.
-    :param model: the folder that will be written.
     :param work: the folder of the unfinished run, which is removed at the end unless ``keep_work``.
     """
 
@@ -86,9 +84,7 @@ def train_model(
     The model has the best weights on the held-out items, or the last weights if no item is held
     out.
 
-    :param resume: continue the unfinished run in the work folder, if there is one.
     :param begin: called after the inputs are read and before the first update.
-    :param report: called after each update.
     :raises StoppedError: if SIGINT or SIGTERM stopped the run; its state is kept.
     """
     check_settings(run.config, run.device)
@@ -227,10 +223,8 @@ def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None
 
 
 def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None:
-    """Reject a run that would overwrite a model or an unfinished run, or mix two runs.
-
-    A run that was stopped before its first state may be resumed or started over.
-    """
+    """Reject a run that would overwrite a model or an unfinished run, or mix two runs."""
+    # A run that was stopped before its first state may be resumed or started over.
     work, model = run.work, run.model
     check_folder_above(model)
     is_taken = os.path.lexists(os.path.realpath(model))
@@ -265,7 +259,6 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
 
 
 def _may_replace(run: TrainingRun, folder: RunFolder) -> bool:
-    """Return whether the model folder was written by the unfinished run."""
     try:
         model = load_checkpoint(run.model)
         check_resumable(model.config, run.config)

@@ -85,7 +85,6 @@ class RunFolder:
         self.pairs = path / _PAIRS
 
     def _read(self) -> RunJournal:
-        """Return the journal, which has no settings if the run has not begun."""
         return read_journal(self.path / _JOURNAL, RunJournal, _START_OVER) or RunJournal({})
 
     def _change(self, **fields: Any) -> None:
@@ -172,8 +171,6 @@ class RunFolder:
         """Restore the network and the optimizer; return the saved state and the recent weights.
 
         Without a saved state, return the state of a new run.
-
-        :raises PhrasescoreError: if the state is damaged or belongs to another network.
         """
         state = self.state
         if state is None:

@@ -46,7 +46,6 @@ def character_ids(words: Sequence[str], known: Vocabulary) -> RaggedArray:
 class RandomPieces:
     """Splits words into random pieces; see `split_words`.
 
-    :param dropout: the probability of leaving out a merge.
     :param step: -1 for the pieces of a word in reverse order, otherwise 1.
     """
 
@@ -77,8 +76,6 @@ class RandomPieces:
 
 
 class _SplitSide:
-    """One side of all pairs, of which words are split at random."""
-
     def __init__(self, tokens: RaggedArray, characters: RaggedArray, pieces: RandomPieces) -> None:
         self.tokens, self.characters, self._pieces = tokens, characters, pieces
 
@@ -149,8 +146,6 @@ class SplitStore(PairStore):
 
 
 class _EpochPairs(Pairs):
-    """The pairs of a store, with the splits of one epoch."""
-
     def __init__(self, store: SplitStore, key: npt.NDArray[np.uint64]) -> None:
         super().__init__(store.sources, store.targets)
         self._split_sides, self._key = store.split_sides, key

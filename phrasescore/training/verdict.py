@@ -52,11 +52,7 @@ def judge_model(
 def judge(
     kind: str, record: TrainingRecord, *, is_of_table: bool, has_pieces: bool
 ) -> Iterator[Verdict]:
-    """Yield what the perplexity of a network promises, and what its curve shows.
-
-    :param is_of_table: whether the network has learned a phrase table.
-    :param has_pieces: whether it predicts pieces of words.
-    """
+    """Yield what the perplexity of a network promises, and what its curve shows."""
     points = [point for point in record.curve if point.validation_perplexity is not None]
     best = next((point for point in points if point.update == record.best_update), None)
     if best is None or record.fine_tuning is not None:

@@ -88,13 +88,12 @@ def annotate(
         chosen = None
         if text_paths:
             characters = new is not None and new.ini.text_settings().characters
-            chosen = TextFilter(text_paths, characters=characters)
+            chosen = TextPhrases.read(text_paths, characters=characters)
         return _annotate(path, wanted, output, new, chosen, resume, compute, progress)
 
 
 @contextmanager
 def _new_folder(path: Path) -> Iterator[None]:
-    """Create a folder, which is removed at the end if it is empty."""
     with writing(path):
         path.mkdir(parents=True, exist_ok=True)
     try:
@@ -109,7 +108,7 @@ def _annotate(
     wanted: Sequence[Column],
     output: str,
     new: "NewSystem | None",
-    chosen: "TextFilter | None",
+    chosen: TextPhrases | None,
     resume: bool,
     compute: Compute,
     progress: ProgressCallback | None,
@@ -118,17 +117,18 @@ def _annotate(
     first = next(blocks)
     write = None if new is None else new.declare(first.num_scores)
     above_limit: list[int] = []
+    kept = 0
     with Scoring.of(wanted, compute=compute.on_workers(), of_phrases=True) as scorer:
         lines = check_counts(chain([first], blocks), table, scorer.given)
         settings = scorer.depends_on() | {"chunk": str(CHUNK_LINES)}
         if chosen is not None:
-            settings |= chosen.settings
+            settings["texts"] = new_digest(chosen.text).hexdigest()
         with (
             open_resumable(output, settings, resume=resume, chunk_lines=CHUNK_LINES) as target,
             Meter("annotate", "lines", progress, lines_of=table) as meter,
         ):
             remaining = target.remaining(lines, table)
-            marked = remaining if chosen is None else chosen.mark(remaining)
+            marked = remaining if chosen is None else _mark(remaining, chosen)
             names = (f"{shown_path(table)} ({side} side)" for side in ("source", "target"))
             for block, values in scorer.score(marked, *names):
                 computed = iter(values)
@@ -137,6 +137,7 @@ def _annotate(
                     for added in scorer.added
                 ]
                 above_limit += block.above_limit(logs)
+                kept += len(block.block.places)
                 target.write(block.with_scores(logs), block.raw, block.num_lines)
                 if not meter.done:
                     meter.skipped = block.before
@@ -145,7 +146,6 @@ def _annotate(
             target.flush()
             if write is not None:
                 write()
-    kept = meter.done if chosen is None else chosen.kept
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
     if above_limit:
@@ -177,10 +177,7 @@ class NewSystem:
 
     @classmethod
     def of(cls, path: str, folder: str, columns: tuple[Column, ...]) -> "NewSystem":
-        """Read the system that gets the columns.
-
-        :param folder: of the new system.
-        """
+        """Read the system that gets the columns."""
         system = read_system(path)
         if folder == "-" or same_file(folder, str(system.folder)):
             problem = "expected the folder of the new system, which is not that of the old one"
@@ -228,24 +225,6 @@ class NewSystem:
         return write
 
 
-class TextFilter:
-    """Marks, and counts as ``kept``, the table lines whose source occurs in the given texts.
-
-    :param characters: whether the words of the table are characters.
-    """
-
-    def __init__(self, texts: Sequence[str], *, characters: bool) -> None:
-        self._phrases = TextPhrases.read(texts, characters=characters)
-        self.kept = 0
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """The texts' digest, which determines the result's bytes."""
-        return {"texts": new_digest(self._phrases.text).hexdigest()}
-
-    def mark(self, blocks: Iterable[TableBlock]) -> Iterator[TableBlock]:
-        """Yield the same blocks, with the lines to score marked."""
-        for block in blocks:
-            wanted = self._phrases.contain(block.data, block.phrases[:, :2])
-            self.kept += int(wanted.sum())
-            yield block._replace(wanted=wanted)
+def _mark(blocks: Iterable[TableBlock], phrases: TextPhrases) -> Iterator[TableBlock]:
+    for block in blocks:
+        yield block._replace(wanted=phrases.contain(block.data, block.phrases[:, :2]))

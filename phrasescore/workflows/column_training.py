@@ -69,7 +69,6 @@ def fine_tune_column(
 def _tune_with(
     model: StrPath, lists: Path, source: Path, target: Path, feature: str, compute: Compute
 ) -> Weights:
-    """Return weights that are tuned on the first lists, with a weight of the network."""
     start = load_weights(lists / WEIGHTS).lists
     path = lists_in(lists)[0]
     sentences = [split_words(line.decode()) for line in islice(read_lines(str(source)), _TUNED)]
@@ -104,7 +103,6 @@ def _tune_with(
 
 
 def _phrases(nbest: NbestList, source: tuple[str, ...]) -> Iterator[list[PhrasePair]]:
-    """Yield the phrase pairs of each hypothesis, as words."""
     words = nbest.distinct()
     for index, raw in enumerate(nbest.raws):
         found = words[nbest.hypotheses[index]]

@@ -271,7 +271,6 @@ def _check_arguments(
     lists: str | None,
     source: Text | None,
 ) -> None:
-    """Reject arguments that are missing or have no effect."""
     paired, by_length = settings.paired, settings.by_length
     if not num_systems and lists is None:
         raise ArgumentError("nothing to evaluate: give translations or --lists")
@@ -298,7 +297,6 @@ def _is_grouped(settings: Evaluating) -> bool:
 
 
 def _warn_of_texts(comparison: Comparison, settings: Evaluating, lists: str | None) -> None:
-    """Warn of texts that look unlike each other, or as if their tokenisation were wrong."""
     metrics, is_grouped = settings.metrics, _is_grouped(settings)
     systems = [system.text for system in comparison.systems]
     warn_of_texts(systems, comparison.references)
@@ -348,10 +346,8 @@ def _score_nbest(
 
 
 def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
-    """Return the known words for each side, from a model folder or a vocabulary file.
-
-    A vocabulary file is used for the source, or for the reference if there is no source.
-    """
+    """Return the known words for each side, from a model folder or a vocabulary file."""
+    # A vocabulary file is used for the source, or for the reference if there is no source.
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
 

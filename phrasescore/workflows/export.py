@@ -151,7 +151,6 @@ def export_system(
 
 
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
-    """Convert a language model for Moses' feature NeuralLM."""
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
@@ -161,7 +160,6 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
-    """Convert a joint model for Moses' BilingualNPLM: target words, then source words."""
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
     words = _target_words(checkpoint)
@@ -183,7 +181,6 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
 
 
 def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
-    """Return NPLM's symbols, followed by the words of a shortlist."""
     return [*own, *map(vocabulary.word, range(len(Vocabulary.SYMBOLS), len(vocabulary)))]
 
 
@@ -197,10 +194,8 @@ def _convert(
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
 ) -> nplm.NplmNetwork:
-    """Convert a network to NPLM's format, with the target words as its input words.
-
-    ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
-    """
+    """Convert a network to NPLM's format, with the target words as its input words."""
+    # ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
     if not network.config.self_normalization:
         raise ModelError(
             "Moses omits log Z from NPLM's scores, but this network was trained without "

@@ -201,10 +201,8 @@ class _FoldBuilder:
         return max(len(side) for pair in sample for side in pair)
 
     def write(self, number: int, work: Path, output: Path) -> None:
-        """Write the lists of a fold; ``work`` is a folder for temporary files.
-
-        What a stopped run has finished there is used.
-        """
+        """Write the lists of a fold; ``work`` is a folder for temporary files."""
+        # What a stopped run has finished there is used.
         names = (work / "source", work / "target", work / "aligned")
         size = len(self._pairs)
         first, after = number * size // FOLDS, (number + 1) * size // FOLDS

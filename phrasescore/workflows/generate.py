@@ -162,7 +162,6 @@ class _CountedText:
         check.warn()
 
     def count_written(self, targets: Sequence[Generated], *, left_out: int = 0) -> None:
-        """Count the targets written for the next line, and its omitted samples."""
         self._counts.lines += 1
         self._counts.predicted_unknown_words += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
@@ -202,7 +201,6 @@ def _write_translations(
     names: Sequence[str],
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the best translations, and n-best lists."""
     with ExitStack() as stack:
         best = stack.enter_context(open_output(output))
         nbest = None if lists is None else stack.enter_context(open_output(lists))
@@ -226,7 +224,6 @@ def _write_samples(
     output: str,
     progress: ProgressCallback | None,
 ) -> None:
-    """Write the distinct samples for each line, best first."""
     with (
         open_output(output) as stream,
         Meter("generate", "phrases", progress, lines_of=text.path) as meter,
@@ -245,7 +242,6 @@ def _write_samples(
 
 
 def _check_fields(words: Iterable[str], path: str, line: int) -> None:
-    """Reject a word that would end a field."""
     if "|||" in words:
         problem = "the word '|||' separates fields in the output; escape it: &#124;&#124;&#124;"
         raise DataError(path, line, problem)

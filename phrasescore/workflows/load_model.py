@@ -117,7 +117,6 @@ class ScoringModel:
         return GeneratorLoader((self._report.checkpoint,), self._device, self._precision).load()
 
     def _score(self, lines: Iterable[PairLines]) -> Iterator[Vector]:
-        """Yield the scores of each block, in order; blocks are read ahead."""
         with self._scoring as scoring:
             for each, values in scoring.score_lines(lines):
                 for side, check in enumerate(self._checks):

@@ -111,8 +111,6 @@ def _read(path: str) -> _Sentences:
 
 
 class _Models:
-    """The models to measure with."""
-
     def __init__(self, model: str | None, lm: str | None, compute: Compute, meter: Meter) -> None:
         self._meter = meter
         # The words that a model knows, by the model's path, and the models by their titles: the
@@ -143,7 +141,6 @@ class _Models:
             self._models["network, backed off"] = backed_off
 
     def measure(self, sentences: _Sentences) -> Iterable[ModelPerplexity]:
-        """Yield the perplexities under each model."""
         for title, model in self._models.items():
             counted = self._meter.track(sentences)
             if isinstance(model, NgramScorer):

@@ -67,8 +67,11 @@ def rerank(
                 continue
             scores = score(found)
             # The same text may occur in a list several times.
-            moved += found.hypothesis(int(scores.argmax())) != found.hypothesis(0)
-            stream.write(_best_text(found, scores))
+            best = int(scores.argmax())  # on ties, the first one
+            text = found.hypothesis(best)
+            moved += text != found.hypothesis(0)
+            decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
+            stream.write(text.strip(b" ") + b"\n")
             if list_file is not None:
                 list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
@@ -101,14 +104,12 @@ class _MatchedSum(WeightedSum):
 
 
 def _open_score(weights: WeightsSource) -> WeightedSum:
-    """Load and check the weights, and return the score by which to order."""
     known = load_weights(weights).lists
     check_weights(known, _name_of(weights))
     return _MatchedSum(known, where=_name_of(weights))
 
 
 def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
-    """Warn of unused weights; return the unweighted features."""
     used = {name: score.weights[name] for name in score.used}
     check_weights(used, f"{_name_of(weights)}, of features that the lists have")
     unused = [name for name in score.weights if name not in score.used]
@@ -121,10 +122,3 @@ def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
 
 def _name_of(weights: WeightsSource) -> str:
     return weights_path(weights) or "the weights"
-
-
-def _best_text(found: NbestList, scores: Values) -> bytes:
-    """Return the best hypothesis as a line; on ties, the first one."""
-    best = int(scores.argmax())
-    decode(found.path, found.first_line + best, found.lines(best, best + 1).raw)
-    return found.hypothesis(best).strip(b" ") + b"\n"

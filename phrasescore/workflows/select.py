@@ -120,7 +120,6 @@ def select(
 
 
 def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
-    """Yield each line of a text, or of parallel text: its bytes and its words on each side."""
     if len(texts) == 1:
         for line in read_monolingual_text(texts[0], refuse_marks=True):
             yield [line.raw], (line.words,)
@@ -132,7 +131,6 @@ def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
 def _differences(
     models: Sequence[CrossEntropyDifference | None], lines: Sequence[_Sides]
 ) -> Floats:
-    """Return the difference of each line, summed over its sides."""
     sides = zip(models, zip(*lines, strict=True), strict=False)
     values: Floats = np.sum(
         [model.differences(sentences) for model, sentences in sides if model is not None], axis=0

@@ -68,7 +68,6 @@ def system_facts(system: System) -> dict[str, str]:
 
 
 def _file(path: str) -> str:
-    """Return the path of a file or folder with its size, also of one in .gz or a binary table."""
     found = [f"{path}{end}" for end in ("", ".gz", *BINARY_ENDINGS)]
     found = [each for each in found if os.path.exists(each)]
     if not found:
@@ -103,10 +102,8 @@ def _settings(values: Mapping[str, Any]) -> str:
 
 
 def _check(system: System) -> tuple[str, Sequence[str], System]:
-    """Return "yes" or the first fault, the names of the lists' features, and the system.
-
-    Its weights then have the names that the features have.
-    """
+    """Return "yes" or the first fault, the names of the lists' features, and the system."""
+    # Its weights then have the names that the features have.
     names: Sequence[str] = ()
     try:
         configuration = None

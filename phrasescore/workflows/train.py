@@ -143,12 +143,8 @@ def check_alignments(kind: NetworkKind, alignments: str | None) -> None:
 
 
 def _check_arguments(
-    kind: NetworkKind,
-    inputs: tuple[str, ...],
-    alignments: str | None,
-    settings: NewNetwork,
+    kind: NetworkKind, inputs: tuple[str, ...], alignments: str | None, settings: NewNetwork
 ) -> None:
-    """Reject inputs that this kind cannot learn from, and options that cannot be combined."""
     check_files((*inputs, alignments), ())
     if not kind.reads_source:
         if settings.reverse:

@@ -78,10 +78,8 @@ def read_training_lists(
     Hypotheses with the same words are used once, with the highest of their model scores. Lists for
     sentences without words are skipped.
 
-    :param source: the sentences for all lists; ``references`` are their translations.
     :param weights: weights for all features in the lists; the network's weight may be missing.
     :param alignments: word alignments between source and first references, for a joint model.
-    :param where: the origin of the weights, for messages.
     :raises DataError: if files are malformed, or if the lists lack a feature that has a weight, the
         phrase segmentation that an encoder-decoder needs, or the word alignments that a joint model
         needs.
@@ -160,7 +158,6 @@ def _read_affiliations(
 
 
 def _numbered(paths: Sequence[str], size: int, source: str) -> Iterator[NbestList]:
-    """Yield the lists in consecutive files, and check that there is one per sentence."""
     done = 0
     expected = f"expected lists of the {size:,} sentences of {shown_path(source)}"
     for path in paths:
@@ -200,7 +197,6 @@ class _Reader:
         target: tuple[str, ...],
         affiliations: word_alignments.Affiliations = (),
     ) -> int:
-        """Add a pair unless it is known, and return its index."""
         if (source, target) in self._known:
             return self._known[source, target]
         model = self.checkpoint

@@ -38,7 +38,6 @@ def read_training_pairs(
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
-    """Yield each sentence with its translation and its affiliations."""
     text = read_parallel_text(source, target)
     for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
         if sentence is None or line is None:

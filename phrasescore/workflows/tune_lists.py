@@ -123,7 +123,6 @@ def _optimise(
 
 
 def _start_vector(start: WeightsSource, pool: Pool) -> Vector:
-    """Return the start weight for each feature value."""
     where, weights = weights_path(start) or "the start weights", read_weights(start).lists
     check_weights(weights, where)
     names = dict.fromkeys(label.name for label in pool.labels)

@@ -8,11 +8,7 @@ from pathlib import Path
 from moses_integration.moses_ini import WeightsSource, weights_path
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.evaluation.sentences import (
-    check_aligned,
-    find_references,
-    read_sentences,
-)
+from phrasescore.evaluation.sentences import check_aligned, find_references, read_sentences
 from phrasescore.io.folders import check_folder_above
 from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback
@@ -116,7 +112,6 @@ def tune_system(
 
 
 def _check_folders(output: StrPath, work: StrPath | None) -> tuple[Path, Path]:
-    """Return the folder for the system and the working folder, which can be created."""
     names = {"-o": output, "--working-dir": f"{os.fspath(output).rstrip('/')}.work"}
     names |= {} if work is None else {"--working-dir": work}
     for option, name in names.items():
@@ -131,7 +126,6 @@ def _check_folders(output: StrPath, work: StrPath | None) -> tuple[Path, Path]:
 def _check_files(
     system: System, read: Sequence[str | None], folder: Path, files: Sequence[str], work: Path
 ) -> None:
-    """Check that no input is overwritten, and that all outputs can be written."""
     read = [*read, system.path, *system.files()]
     own = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)] if folder.is_dir() else []
     check_files(read, [*files, *own])
@@ -139,7 +133,6 @@ def _check_files(
 
 
 def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[list[tuple[str, ...]]]:
-    """Yield the words of each set of references, as the system would write them."""
     references = [read_sentences(path) for path in paths]
     check_aligned(references)
     for each in references:

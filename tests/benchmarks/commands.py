@@ -27,10 +27,7 @@ class Cost(NamedTuple):
 
 
 def measure_command(
-    command: Sequence[str],
-    folder: Path | None = None,
-    text: str | None = None,
-    **environment: str,
+    command: Sequence[str], folder: Path | None = None, text: str | None = None, **environment: str
 ) -> tuple[Cost, str]:
     """Run a command in a folder, with a text as its input; return its cost and its output."""
     path = os.pathsep.join([str(REPOSITORY), os.environ.get("PYTHONPATH", "")])

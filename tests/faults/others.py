@@ -22,11 +22,7 @@ _MEBI = 1 << 20
 
 def check_all(folder: Path) -> Iterator[tuple[str, str | None]]:
     """Try everything in a folder; yield what was tried, and what went wrong."""
-    for command in (
-        f"{_ANNOTATE} -o -",
-        f"{_RESCORE} -o -",
-        "rerank lists.gz --weights moses.ini",
-    ):
+    for command in (f"{_ANNOTATE} -o -", f"{_RESCORE} -o -", "rerank lists.gz --weights moses.ini"):
         yield f"a reader that leaves {command.split()[0]}", _leave(command, folder)
         yield f"a full stdout of {command.split()[0]}", _fill_stdout(command, folder)
     yield "a full stdout of show", _fill_stdout("show rnn", folder)

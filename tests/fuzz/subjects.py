@@ -212,11 +212,7 @@ _TUNING = {
         "new.loop/",
     ),
     "tune work": Subject(
-        f"tune moses.ini {_LOOP} loop --resume",
-        "loop",
-        finite(out="out/weights"),
-        "out/",
-        "loop/",
+        f"tune moses.ini {_LOOP} loop --resume", "loop", finite(out="out/weights"), "out/", "loop/"
     ),
     "tune rescore": Subject(
         f"tune lists.toml {_LOOP} new.loop",
@@ -343,9 +339,7 @@ _TRAINING = {
         writes="out/",
     ),
     "train text": Subject(
-        f"train lstm source references {_TRAIN}",
-        "source references",
-        writes="out/",
+        f"train lstm source references {_TRAIN}", "source references", writes="out/"
     ),
     "train joint": Subject(f"{_JOINT} --updates 1 -o out", "alignments source", writes="out/"),
     "train work": Subject(

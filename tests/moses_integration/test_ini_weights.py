@@ -49,10 +49,7 @@ def test_a_weight_file_is_read_from_the_working_folder_and_weight_overrules_it(
     [
         (None, "moses.ini:8: [weight-file] : cannot open sparse: there is no such file in "),
         ("WT0_la 1\nWT0_la 1\n", "sparse:2: expected one weight for WT0_la, found a second"),
-        (
-            "\nWT0_la 1 2\n",
-            "sparse:2: expected 'name value' for a sparse feature, found 'WT0_la 1 ",
-        ),
+        ("\nWT0_la 1 2\n", "sparse:2: expected 'name value' for a sparse feature, found 'WT0_la 1"),
         ("WT0_la x\n", "sparse:1: expected a number as weight for WT0_la, found 'x'"),
         ("LM0 1\n", "sparse:1: expected a sparse feature, with '_' in its name, found 'LM0'; "),
     ],

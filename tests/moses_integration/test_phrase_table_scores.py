@@ -9,10 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moses_integration.phrase_table import (
-    TableBlock,
-    read_table_blocks,
-)
+from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.table_line import format_probability, parse_line
 from phrasescore.errors import ModelError
 from tests.table_lines import add_scores, remove_scores

@@ -6,12 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moses_integration.list_features import (
-    WeightedSum,
-    feature_matrix,
-    totals,
-    with_total,
-)
+from moses_integration.list_features import WeightedSum, feature_matrix, totals, with_total
 from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import NbestList, read_nbest
 from phrasescore.errors import DataError

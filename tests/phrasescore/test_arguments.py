@@ -5,12 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.arguments import (
-    check_at_least,
-    check_choice,
-    check_sequences,
-    language_code,
-)
+from phrasescore.arguments import check_at_least, check_choice, check_sequences, language_code
 from phrasescore.errors import ArgumentError
 
 NAN = float("nan")

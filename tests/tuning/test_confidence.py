@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from phrasescore.records import ConfidenceCurve, ReliabilityRow
+from phrasescore.records import ConfidenceCurve
 from tests.random_pools import random_pool
 from tuning.confidence import (
     calibrate,
@@ -14,7 +14,6 @@ from tuning.confidence import (
     confidence,
     held_out_scores,
     logistic_loss,
-    reliability,
     sentence_scores,
 )
 from tuning.methods import load_method
@@ -62,16 +61,13 @@ def drawn(
 
 def test_the_curve_that_lists_were_drawn_with_is_found() -> None:
     scores, gains, starts, chosen, expected = drawn(4000)
-    curve, rows = calibrate(scores, gains, starts, chosen)
+    curve, held_out = calibrate(scores, gains, starts, chosen)
     found = [
         confidence(scores[begin : begin + 8], row - begin, curve)
         for begin, row in zip(starts[:-1], chosen, strict=True)
     ]
     assert np.abs(np.array(found) - expected).mean() < 0.02
-    assert [row.sentences for row in rows] == [400] * 10
-    # Of 400 sentences the standard error is at most 0.025.
-    assert [row.right for row in rows] == pytest.approx([row.confidence for row in rows], abs=0.08)
-    assert rows[-1].confidence - rows[0].confidence > 0.5
+    assert np.abs(held_out - expected).mean() < 0.02
 
 
 def test_slope_and_offset_are_the_likeliest() -> None:
@@ -100,21 +96,17 @@ def test_what_is_output_counts_and_not_what_scores_best() -> None:
     # The decoder's output, the first one, has the lower total as n-best lists show it.
     scores, starts = np.tile([1.0, 1.001], 20), np.arange(0, 41, 2)
     gains = np.tile([0.5, 0.25], 20)
-    first, second = (
-        calibrate(scores, gains, starts, starts[:-1] + place).reliability for place in (0, 1)
-    )
-    assert {row.right for row in first} == {1}
-    assert {row.right for row in second} == {0}
+    first, second = (calibrate(scores, gains, starts, starts[:-1] + place)[1] for place in (0, 1))
+    assert first.min() > 0.8
+    assert second.max() < 0.2
 
 
 def test_no_curve_is_judged_by_sentences_that_it_was_fitted_to() -> None:
     # Of five equal lists only the first is wrong: the curve of the others does not know it.
     scores, starts = np.tile([1.0, 0.0], 5), np.arange(0, 11, 2)
     gains = np.array([0, 1.0, *[1, 0] * 4])
-    *others, wrong = calibrate(scores, gains, starts, starts[:-1]).reliability
-    assert (wrong.sentences, wrong.right) == (1, 0)
-    assert [row.right for row in others] == [1] * 4
-    assert wrong.confidence > 0.1 + others[-1].confidence
+    _, (wrong, *others) = calibrate(scores, gains, starts, starts[:-1])
+    assert wrong > 0.1 + max(others)
 
 
 @pytest.mark.parametrize("gains", [[1, 0, 1], [0, 1, 1], [1, 1, 1]])
@@ -124,24 +116,14 @@ def test_lists_without_information_have_a_finite_curve(
 ) -> None:
     """All lists are right, or wrong; scores are equal, or contrary; a list has one hypothesis."""
     starts = np.array([0, 2, 3, 5, 6])
-    curve, rows = calibrate(
+    curve, held_out = calibrate(
         np.array(scores * 2, float), np.array(gains * 2, float), starts, starts[:-1]
     )
     assert np.isfinite([curve.scale, curve.slope, curve.offset]).all()
     assert curve.slope > 0
-    assert sum(row.sentences for row in rows) == 4
+    assert len(held_out) == 4
     assert 0 < confidence(np.array(scores[:2], float), 0, curve) < 1
     calibrate(np.array([1.0]), np.array([1.0]), np.array([0, 1]), np.array([0]))
-
-
-def test_bins_have_equal_sizes_and_keep_equal_confidences_in_order() -> None:
-    confidences = np.array([0.9, *[0.5] * 18, 0.1])
-    right = np.array([True, *[True, False] * 9, False])
-    low, *middle, high = reliability(confidences, right)
-    assert middle == [ReliabilityRow(2, 0.5, 0.5)] * 8
-    # The last one and the second one; the last but one and the first one.
-    assert [row.confidence for row in (low, high)] == pytest.approx([0.3, 0.7])
-    assert [(row.sentences, row.right) for row in (low, high)] == [(2, 0.5)] * 2
 
 
 def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> None:
@@ -166,16 +148,17 @@ def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen
     start = np.ones(pool.num_features)
     weights = load_method("xbleu")(pool, metric, start, settings, seed=1).weights
     gains = sentence_scores(metric, pool.stats)
-    curve, rows = calibrate_weights(pool, metric, weights, settings, seed=1)
+    curve = calibrate_weights(pool, metric, weights, settings, seed=1)
     scores, best = pool.model_scores(weights), np.maximum.reduceat(gains, pool.starts[:-1])
     chosen = pool.highest(scores)
     mean = np.mean([
         confidence(scores[begin : begin + 15], row - begin, curve)
         for begin, row in zip(pool.starts[:-1], chosen, strict=True)
     ])  # fmt: skip
-    assert mean == pytest.approx(sum(row.sentences * row.confidence for row in rows) / 60)
-    found = sum(row.sentences * row.right for row in rows) / 60
-    assert found < (gains[chosen] >= best).mean() - 0.05
+    scores = held_out_scores(pool, metric, weights, settings, seed=1)
+    unseen = pool.highest(scores)
+    assert mean == pytest.approx(calibrate(scores, gains, pool.starts, unseen)[1].mean())
+    assert (gains[unseen] >= best).mean() < (gains[chosen] >= best).mean() - 0.05
 
 
 def test_sentence_scores_are_smoothed_by_hand() -> None:

@@ -8,9 +8,10 @@ import pytest
 
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
+from tuning.edit_distance import WordAccuracy
 from tuning.expected_bleu import expected_score
 from tuning.methods import Problem, load_method
-from tuning.metrics import Chrf, CorpusBleu, bleu
+from tuning.metrics import CorpusBleu, bleu
 from tuning.mira import _Corpus, _group_rows, _hope_and_fear, _Mira, search_mira
 from tuning.pool import Pool, Vector
 from tuning.settings import TuneSettings
@@ -209,9 +210,9 @@ def test_threads_change_no_bit() -> None:
     assert one.score == two.score
 
 
-def _chrf_pool() -> tuple[Pool, Chrf]:
+def _accuracy_pool() -> tuple[Pool, WordAccuracy]:
     words = ["the", "small", "house", "stands"]
-    metric = Chrf([[words] * 3])
+    metric = WordAccuracy([[words] * 3])
     made = [[*words[:count], *["xyz"] * (4 - count)] for count in (0, 1, 2, 3)] * 3
     features = np.array([[count, count % 2, 1.0] for count in (0, 1, 2, 3)] * 3)
     features += np.random.default_rng(1).normal(size=features.shape) / 4
@@ -221,7 +222,7 @@ def _chrf_pool() -> tuple[Pool, Chrf]:
 
 
 def test_the_gradient_of_another_metric_is_that_of_finite_differences() -> None:
-    pool, metric = _chrf_pool()
+    pool, metric = _accuracy_pool()
     wanted = [
         (
             expected_score(pool, metric, WEIGHTS + shift, 1.0).score
@@ -237,7 +238,7 @@ def test_the_gradient_of_another_metric_is_that_of_finite_differences() -> None:
 
 @pytest.mark.parametrize("name", ["mira", "xbleu"])
 def test_methods_find_the_best_of_another_metric(name: str) -> None:
-    pool, metric = _chrf_pool()
+    pool, metric = _accuracy_pool()
     start = np.array([-0.5, 0.2, 0.3])
     found = load_method(name)(pool, metric, start, TuneSettings(), seed=1)
     # The last hypothesis of each segment has most words right.

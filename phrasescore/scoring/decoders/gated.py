@@ -138,7 +138,6 @@ class _UnitEncoder:
         return last
 
     def summarize(self, encoded: Tensor) -> Tensor:
-        """Return c for each source, ``(sources, hidden)``."""
         summary = self._products.multiply("summary", encoded, self._summary)
         return gates.tanh_of_sums(summary, self._summary_bias)
 

@@ -133,8 +133,6 @@ class RnnsearchDecoder(TreeDecoder):
 
 
 class _Direction:
-    """One direction of the encoder."""
-
     def __init__(self, unit: GatedUnit, products: Products) -> None:
         self._products = products
         self._size = unit.recurrent_candidate.weight.shape[0]

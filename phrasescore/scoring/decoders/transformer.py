@@ -194,14 +194,12 @@ class TransformerDecoder(TreeDecoder):
         return layer.feed_forward(norm.after(rows, attention.output(attended)))
 
     def _memory(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:
-        """Return the keys and values of rows, ``(rows, 2 * size)``."""
         memory = rows.new_empty(len(rows), 2 * self._size)
         for part in self._parts(len(rows)):
             memory[part] = layer.attention.memory(layer.attention_norm.before(rows[part]))
         return memory
 
     def _parts(self, count: int) -> Sequence[slice]:
-        """Return the rows that are computed together, which bounds memory."""
         step = self._products.level_rows
         return [slice(first, min(first + step, count)) for first in range(0, count, step)]
 
@@ -233,8 +231,6 @@ def _make_room(state: SearchState, count: int) -> None:
 
 
 class _Affine:
-    """A matrix and a bias."""
-
     def __init__(self, name: str, parts: Sequence[nn.Linear], products: Products) -> None:
         self._name, self._products = name, products
         self._matrix = products.prepare(torch.cat([part.weight for part in parts]).t())

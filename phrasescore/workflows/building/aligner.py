@@ -134,7 +134,6 @@ def _align_direction(kind: str, source: str, target: str, output: str) -> None:
 
 
 def _train(kind: str, source: str, target: str, report: Callable[[int, int], None]) -> Any:
-    """Train a model; report the number of iterations so far, and the number of all."""
     import thot.alignment
 
     names = _MODELS[kind]

@@ -262,7 +262,6 @@ def _num_tokens(sentence: str) -> int:
 
 
 def _count_joined_words(sentence: str) -> int:
-    """Return the number of words whose characters a sentence has."""
     return max(0, sentence.count(BOUNDARY) - 1)
 
 

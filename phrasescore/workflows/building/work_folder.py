@@ -75,7 +75,6 @@ class WorkFolder:
         remove_folder(self.path)
 
     def _is_published(self) -> bool:
-        """Return whether the model folder has the files in this folder."""
         return self._model.is_dir() and all(
             (self._model / file.name).is_file()
             and filecmp.cmp(file, self._model / file.name, shallow=False)

@@ -5,7 +5,6 @@ measured on the user's own text and tables, in processor time, because other wor
 would decide the plan; all other figures were measured on one core of an AMD EPYC.
 """
 
-import logging
 import math
 import time
 from bisect import bisect
@@ -29,8 +28,6 @@ from phrasescore.workflows.experiment.run import next_step
 from phrasescore.workflows.experiment.steps import Step
 from phrasescore.workflows.fold_lists import FOLDS
 from tuning.loop import START_SHARES, TRIAL_SIZE
-
-_logger = logging.getLogger(__name__)
 
 _USUAL_PAIRS = 29_000  # the sentence pairs for which `_NETWORKS` has minutes
 # With more or less data a network needs more or less time, within these factors.
@@ -58,7 +55,6 @@ _EXTRACTED, _FOLD_SPEED = 4e-5, 0.8
 _READ = 0.004  # seconds for each of its lists, which training for BLEU reads
 # Seconds for each sentence, with its list of 100 hypotheses, and each RNNsearch.
 _RESCORED = 0.03
-_BUSY = 1.5  # how many times as long as its processor time a search takes on a busy machine
 
 
 @dataclass(frozen=True)
@@ -344,10 +340,7 @@ def measure_perplexity(
 def measure_search(
     configuration: DecoderConfiguration, sentences: Sequence[tuple[str, ...]]
 ) -> tuple[float, float]:
-    """Return the processor seconds to load the tables, and to translate a sentence.
-
-    A warning says if other work slows the machine down.
-    """
+    """Return the processor seconds to load the tables, and to translate a sentence."""
     sample = sentences[:: max(1, len(sentences) // _TIMED)][:_TIMED]
     weights = {slot.name: slot.weights for slot in configuration.slots}
     work = SearchWork(configuration, (), (), (), weights, sample)
@@ -356,19 +349,12 @@ def measure_search(
         for number, words in enumerate(sample)
     ]
     work.load()(tasks[0])  # compiles the search, which is kept for later processes
-    begin, start = time.monotonic(), time.process_time()
+    start = time.process_time()
     translate = work.load()
     loaded = time.process_time()
     for task in tasks:
         translate(task)
-    end, wall = time.process_time(), time.monotonic() - begin
-    if wall > _BUSY * (end - start):
-        _logger.warning(
-            "the machine is busy: translating %d sentences took %.1f s for %.1f s of processor "
-            "time; the expected times are for a machine without other work",
-            *(len(sample), wall, end - start),
-        )
-    return loaded - start, (end - loaded) / len(sample)
+    return loaded - start, (time.process_time() - loaded) / len(sample)
 
 
 def total_seconds(seconds: Mapping[Step, float], jobs: int) -> float:

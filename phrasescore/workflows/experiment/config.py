@@ -23,7 +23,7 @@ from phrasescore.features.named import NamedFeature
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
-from phrasescore.settings.toml_file import TomlTable, read_table
+from phrasescore.settings.toml_file import read_table
 from phrasescore.systems.system import read_limits
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import rows
@@ -154,10 +154,7 @@ class Experiment:
         return (model and model.path) or folder / "models" / name
 
     def column(self, name: str, folder: Path) -> Column:
-        """Return the column that a name in a row stands for.
-
-        :param folder: the experiment's folder, where its networks are trained.
-        """
+        """Return the column that a name in a row stands for."""
         if (model := self.models.get(name)) is not None:
             backoff = None if model.backoff_lm is None else str(model.backoff_lm)
             path, unnormalized = str(self.model_folder(name, folder)), model.unnormalized
@@ -201,7 +198,10 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         if old in file.models and new in models and new not in file.models:
             found = old_names.renamed("model", old, old_names.MODELS)
             raise whole.table("models").error(old, f"{found}: rename the table")
-    _check_search_networks(whole, engine, systems, models)
+    for model in (models[name] for row in systems for name in row.search):
+        if model.network.is_aligned and engine.decoder == "moses":
+            problem = f"{model.name} is a {model.kind}, which Moses cannot use"
+            raise whole.table("engine").error("decoder", f"expected embedded: {problem}")
     for name, model in models.items():
         if model.objective == "bleu" and (data.train is None or data.alignments is None):
             problem = "needs [data] train and alignments, whose text is translated for it"
@@ -220,15 +220,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     return Experiment(
         path, data, engine, models, features, tuning, systems, file.text, frozenset(absolute)
     )
-
-
-def _check_search_networks(
-    whole: TomlTable, engine: Engine, systems: tuple[Row, ...], models: dict[str, ModelPlan]
-) -> None:
-    for model in (models[name] for row in systems for name in row.search):
-        if model.network.is_aligned and engine.decoder == "moses":
-            problem = f"{model.name} is a {model.kind}, which Moses cannot use"
-            raise whole.table("engine").error("decoder", f"expected embedded: {problem}")
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:

@@ -253,7 +253,6 @@ def start_weights(moses_ini: Path, new: Layout, earlier: tuple[Layout, ...]) -> 
 
 
 def _carried(weights: Weights, old: Layout, new: Layout) -> Weights:
-    """Return the weights of an earlier row by the names that they have in a new row."""
     carried = {}
     renamed = {name: new.extra[model] for model, name in old.extra.items()}
     for name, values in weights.items():

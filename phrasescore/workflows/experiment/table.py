@@ -82,7 +82,6 @@ def _compare(
     *,
     is_test: bool,
 ) -> Iterable[tuple[str, SystemScore]]:
-    """Return the scores of each system that has translated a text."""
     outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
     systems = [
         ComparedSystem(name, [read_translations(str(path)) for path in paths])
@@ -176,7 +175,6 @@ def write_table(
 ) -> None:
     """Write ``table.txt``, ``table.toml`` and the report, each atomically.
 
-    :param command: the command that the report shows.
     :param is_final: False to write only the sections of the report that take no time.
     """
     for name, text in zip(TABLE_FILES, (table.to_text(), table.to_toml()), strict=True):

@@ -48,10 +48,7 @@ class SystemText:
         return cls(TextProcessing.of(ini), ini.text_settings().characters, table)
 
     def prepare(self, texts: Mapping[str, Text], folder: Path) -> dict[str, Text]:
-        """Return the prepared texts, which are written to a new folder if they must be changed.
-
-        :raises DataError: if the table lacks most of the words of a text.
-        """
+        """Return the prepared texts, which are written to a new folder if they must be changed."""
         for path in texts.get(MONOLINGUAL, ()):
             if not any(self._sentences(1, path)):
                 raise DataError(str(path), None, "expected a text, found no word")
@@ -101,7 +98,6 @@ class SystemText:
             _logger.info("%s: %s", path, problem)
 
     def _is_cleaned(self, corpus: Text, train: Text) -> bool:
-        """Return whether the training text in the folder of `build` is the given one, cleaned."""
         if self.characters or not all(path.exists() for path in corpus):
             return False
         if all(map(same_file, map(str, corpus), map(str, train))):

@@ -31,11 +31,7 @@ _STOP_SECONDS = 2.0  # for clients that the server waits for when it stops
 
 
 def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = Compute()) -> None:
-    """Answer requests for translations until SIGINT or SIGTERM; running requests are finished.
-
-    :param system: see `read_system`.
-    :param compute: ``workers`` and ``device``.
-    """
+    """Answer requests for translations until SIGINT or SIGTERM; running requests are finished."""
     read = read_system(system)
     if read.decoder is not None:
         problem = "serve requires the search of this package: other decoders read whole texts"
@@ -145,7 +141,6 @@ def limited_connections(max_wait: float) -> type[H11Protocol]:
                 self._end_after(_STOP_SECONDS)
 
         def is_waiting(self) -> bool:
-            """Return whether there is no request to be answered."""
             return self.cycle is None or self.cycle.response_complete
 
         def _end_after(self, seconds: float) -> None:

@@ -62,10 +62,7 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class TranslationServer:
-    """Answers requests; `application` is what uvicorn runs.
-
-    :param name: the name of the system, for the page and for ``/health``.
-    """
+    """Answers requests; `application` is what uvicorn runs."""
 
     def __init__(self, collector: SentenceCollector, settings: Serving, name: str) -> None:
         self._collector, self._settings, self._name = collector, settings, name
@@ -110,10 +107,7 @@ class TranslationServer:
     async def _within_limits(
         self, request: Request, answer: Callable[[Request, bytes], Any]
     ) -> Response:
-        """Return the answer to a request.
-
-        :raises HTTPException: with the problem, if the request is refused or fails.
-        """
+        """Return the answer to a request."""
         seconds = self._settings.max_wait
         status, problem = 408, f"the request did not arrive within {seconds:g} seconds"
         try:
@@ -174,7 +168,6 @@ class TranslationServer:
         """Return the translations of texts in order, unless the client goes away.
 
         :param return_exceptions: whether to return the exceptions of sentences in their places.
-        :raises DataError: if a sentence is refused.
         """
         if len(tasks) > _MOST_SENTENCES:
             problem = f"expected at most {_MOST_SENTENCES} sentences, found {len(tasks):,}"
@@ -205,10 +198,7 @@ class TranslationServer:
 
 
 def _render_page(name: str) -> tuple[bytes, dict[str, str]]:
-    """Return the page and its headers, which forbid other scripts, styles and requests.
-
-    :param name: the name of the system.
-    """
+    """Return the page and its headers, which forbid other scripts, styles and requests."""
     folder = resources.files(__package__)
     style = resources.files("phrasescore.report") / "page_parts" / "page.css"
     parts = {
@@ -239,10 +229,8 @@ def _ignore(future: "asyncio.Future[Any]") -> None:
 
 
 def _in_origin_form(application: ASGIApp) -> ASGIApp:
-    """Return the application for targets in absolute form, too, which servers have to accept.
-
-    See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
-    """
+    """Return the application for targets in absolute form, too, which servers have to accept."""
+    # See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         path = re.sub("(?i)^https?://[^/]*", "", scope["path"]) or "/"
@@ -291,7 +279,6 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
-    """Return a translation as JSON's values."""
     answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
     if explain:
         answer["source"] = found.source

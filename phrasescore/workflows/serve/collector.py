@@ -31,7 +31,6 @@ class SentenceCollector:
     A context manager. A translation is ready as soon as its worker has finished. A sentence that is
     refused, or that fails, affects only its own request.
 
-    :param translator: the loaded system.
     :param plain: a translator of the same system whose texts are the system's words.
     """
 
@@ -56,7 +55,6 @@ class SentenceCollector:
         """Return the translation of a sentence that will be computed; it can be cancelled.
 
         :param task: the requested output, and the sentence's 0-based number in its request.
-        :param tokenized: whether the text and the translation are the system's words.
         """
         translator = self._plain if tokenized else self._translator
         job = _Job(translator, text.encode(errors="surrogatepass"), task)

@@ -73,7 +73,6 @@ def parse_calls(body: bytes) -> tuple[list[Call], bool]:
 
 
 def _parse(body: bytes) -> tuple[Any, Sequence[Any]]:
-    """Return the name of the method, and the parameters."""
     try:
         # Entities can only be declared in a document type, and can make a short text very long.
         parser = expat.ParserCreate()
@@ -125,7 +124,6 @@ def _check_name(method: Any) -> None:
 
 
 def _check(method: Any, params: Sequence[Any]) -> None:
-    """Check the name of a method, and the number and the types of its parameters."""
     _check_name(method)
     _, *names = _METHODS[method][0]
     if [type(each) for each in params] != [_TYPES[name] for name in names]:
@@ -154,10 +152,8 @@ def _translate_call(given: dict[str, Any]) -> TranslateCall:
 
 
 def _is_on(name: str, value: Any) -> bool:
-    """Return the value of a switch: a boolean, a number, or a word that mosesserver knows.
-
-    See ``Scan<bool>`` in moses/Util.cpp. mosesserver itself takes no numbers; clients send them.
-    """
+    """Return the value of a switch: a boolean, a number, or a word that mosesserver knows."""
+    # See ``Scan<bool>`` in moses/Util.cpp. mosesserver itself takes no numbers; clients send them.
     word = value.lower() if isinstance(value, str) else value
     if word in (True, "true", "yes", "y", "1"):
         return True

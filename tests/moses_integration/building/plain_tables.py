@@ -110,12 +110,7 @@ def tables(corpus: list[Sentence], length: int) -> tuple[list[bytes], list[bytes
             )
             text = " ".join(source[left : right + 1]), " ".join(target[top : bottom + 1])
             lines.append(
-                (
-                    f"{text[0]} ||| {text[1]} |||".encode(),
-                    text,
-                    inside,
-                    orientations(sentence, box),
-                )
+                (f"{text[0]} ||| {text[1]} |||".encode(), text, inside, orientations(sentence, box))
             )
     sources, targets = Counter(line[1][0] for line in lines), Counter(line[1][1] for line in lines)
     forward, backward = lexicons(corpus)

@@ -190,8 +190,7 @@ def test_the_filter_finds_what_looking_at_each_line_finds(tables: Tables, tmp_pa
 
 
 def test_what_is_read_of_the_examples_table_is_what_the_plain_reader_reads(
-    tables: Tables,
-    repository: Path,
+    tables: Tables, repository: Path
 ) -> None:
     path = str(repository / "examples/english-french/phrase-table.gz")
     text = (repository / "examples/english-french/dev.en").read_text(encoding="utf-8")

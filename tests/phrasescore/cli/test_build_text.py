@@ -37,10 +37,10 @@ def test_a_truecaser_gives_first_words_their_usual_case() -> None:
     write("t", ["La maison", "Paris vit la maison", "Ainsi la maison de Paris", "Maison !"])
     build("--truecase", "--lm-order", "1")
     assert text("corpus.source.gz").splitlines() == [
-        *("the house", "Paris saw the house", "So the Paris house", "house !"),
+        *("the house", "Paris saw the house", "So the Paris house", "house !")
     ]
     assert text("truecase-model.source").splitlines() == [
-        *("house (3/3)", "saw (1/1)", "the (2/2)", "Paris (1/1)"),
+        *("house (3/3)", "saw (1/1)", "the (2/2)", "Paris (1/1)")
     ]
     settings = IniText.read("model/moses.ini").text_settings()
     models = [f"truecase-model.{side}" for side in ("source", "target")]

@@ -121,10 +121,7 @@ def test_unknown_words_are_those_of_all_models_or_of_one() -> None:
     [
         ([], "nothing to add: give a model"),
         (["--feature", "unknown_words"], "feature unknown_words requires at least one model"),
-        (
-            ["--feature", "target_unknown_words"],
-            "feature target_unknown_words is gone: unknown_words is the same feature",
-        ),
+        (["--feature", "target_unknown_words"], "feature target_unknown_words is gone"),
         (["--feature", "length"], "expected one of length_ratio, number_mismatch, "),
         (["--feature", "neural"], "expected one of length_ratio"),
         (["--model", "one", "--feature", "unknown_words@2"], "unknown_words@2: '@' is gone: --col"),

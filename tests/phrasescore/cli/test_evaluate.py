@@ -91,12 +91,7 @@ def test_each_metric_can_be_asked_for(folder: Folder) -> None:
     metrics = [f"--metric={name}" for name in ("ter", "chrf", "chrf++", "bleu", "ter")]
     lines = folder.run("new", "--references", "ref", *metrics).stdout.splitlines()
     assert [line.split("|")[0] for line in lines] == ["TER", "chrF2", "chrF2++", "BLEU"]
-    assert [line.split(" = ")[1].split(" ")[0] for line in lines] == [
-        "0.00",
-        "100.00",
-        "100.00",
-        "100.00",
-    ]
+    assert [line.split(" = ")[1].split(" ")[0] for line in lines] == ["0.00", *["100.00"] * 3]
 
 
 def test_accuracy_and_error_rate_have_signatures_and_tests(folder: Folder) -> None:
@@ -108,10 +103,7 @@ def test_accuracy_and_error_rate_have_signatures_and_tests(folder: Folder) -> No
     lines = result.stdout.splitlines()
     signature = f"nrefs:1|tok:none|package:phrasescore|version:{phrasescore.__version__}"
     # By hand: 3 and 2 of 3 words are wrong, and 2 and 1 of 10 characters.
-    assert lines[1:3] == [
-        f"  word accuracy|{signature} = 0.00",
-        f"  CER|{signature} = 20.00",
-    ]
+    assert lines[1:3] == [f"  word accuracy|{signature} = 0.00", f"  CER|{signature} = 20.00"]
     assert [line.split(" = ")[1] for line in lines[5:7]] == ["33.33", "10.00"]
     assert "CER" in lines[-4]
 
@@ -309,10 +301,7 @@ def test_lists_of_another_length_than_the_references_are_warned_of(folder: Folde
 @pytest.mark.parametrize(
     ("nbest", "message"),
     [
-        (
-            "0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n",
-            ":2: expected id 1, found 2: a sentence",
-        ),
+        ("0 ||| a ||| A= 1 ||| 1\n2 ||| a ||| A= 1 ||| 1\n", ":2: expected id 1, found 2: a"),
         ("0 ||| a ||| A= 1 ||| 1\n", ": expected lists of 3 sentences, found 1"),
         (f"{NBEST}3 ||| a ||| A= 1 ||| 1\n", ":7: expected lists of 3 sentences, found id"),
     ],

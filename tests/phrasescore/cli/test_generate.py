@@ -221,16 +221,10 @@ def test_a_text_without_words_is_refused(model: Path, text: str, problem: str) -
     ("options", "problem"),
     [
         (["--beam", "0"], "'--beam'"),
-        (
-            ["--beam", "3", "--nbest", "n", "--nbest-size", "4"],
-            "--beam: expected at least 4, for --nbest, got 3",
-        ),
+        (["--beam", "3", "--nbest", "n", "--nbest-size", "4"], "--beam: expected at least 4, for"),
         (["--nbest", "n", "--nbest-size", "0"], "'--nbest-size'"),
         (["--sample", "3", "--beam", "2"], "--beam: has no effect with --sample"),
-        (
-            ["--sample", "3", "--nbest", "n", "--nbest-size", "2"],
-            "--nbest: has no effect with --sample",
-        ),
+        (["--sample", "3", "--nbest", "n", "--nbest-size", "2"], "--nbest: has no effect with"),
         (["--sample", "3", "--normalize"], "--normalize: has no effect with --sample"),
         (["--seed", "2"], "--seed: has an effect only with --sample"),
     ],

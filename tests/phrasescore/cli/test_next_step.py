@@ -170,11 +170,7 @@ def test_the_system_beside_a_table_is_named(
     ],
 )
 def test_translate_ends_with_the_measure_of_text_as_the_system_writes_it(
-    text: str,
-    options: list[str],
-    command: str,
-    tmp_path: Path,
-    caplog: pytest.LogCaptureFixture,
+    text: str, options: list[str], command: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     (tmp_path / "moses.ini").touch()
     system = tmp_path / "system.toml"

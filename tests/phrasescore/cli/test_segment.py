@@ -191,10 +191,7 @@ def test_command_lines_that_make_no_sense_are_refused(arguments: str, message: s
     ("arguments", "message"),
     [
         ("--model reverse --confidence forward", "--model reverse: expected a model that predicts"),
-        (
-            "--model lm --confidence forward",
-            "found a language model (cslm)",
-        ),
+        ("--model lm --confidence forward", "found a language model (cslm)"),
         ("--model forward --reverse-model lm", "--reverse-model lm: expected a translation"),
         ("--model forward --reverse-model forward", "expected a model trained with --reverse"),
         ("--model forward --reverse-model other", "--model reads 6 of its words and writes 2"),
@@ -222,10 +219,7 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
             "like:1: expected adjacent segments, found [(0, 1), (2, 3)]",
         ),
         ('{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n', "like:1: expected a line that "),
-        (
-            '{"words": 4, "segments": [{"start": 0, "end": 3}]}\n',
-            "like:1: expected segments for 4 words",
-        ),
+        ('{"words": 4, "segments": [{"start": 0, "end": 3}]}\n', "like:1: expected segments for 4"),
         ('{"words": 21, "segments": [{"start": 0, "end": 21}]}\n', "like:1: expected segments of "),
         ('{"words": 0, "segments": []}\n', "like: expected at least one sentence with words, fou"),
         ("", "like: expected at least one sentence with words, found none"),

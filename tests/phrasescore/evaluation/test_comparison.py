@@ -229,10 +229,7 @@ def test_very_many_unknown_words_share_a_group() -> None:
     counts = [1, MOST_UNKNOWN + 1, MOST_UNKNOWN, MOST_UNKNOWN + 5]
     exactly, at_most = group_by_unknown_words("source", counts)
     assert exactly.groups == {"1": [0], str(MOST_UNKNOWN): [2], f"> {MOST_UNKNOWN}": [1, 3]}
-    assert list(at_most.groups.items())[-2:] == [
-        (str(MOST_UNKNOWN), [0, 2]),
-        ("any", [0, 1, 2, 3]),
-    ]
+    assert list(at_most.groups.items())[-2:] == [(str(MOST_UNKNOWN), [0, 2]), ("any", [0, 1, 2, 3])]
 
 
 def test_unknown_words_are_those_outside_the_shortlist() -> None:

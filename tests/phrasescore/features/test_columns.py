@@ -20,10 +20,7 @@ COLUMNS = [
         Network("joint", unnormalized=True, name="J"),
     ),
     ("feature = 'length_ratio'", NamedFeature("length_ratio")),
-    (
-        'feature = "unknown_words", model = "folder"',
-        NamedFeature("unknown_words", model="folder"),
-    ),
+    ('feature = "unknown_words", model = "folder"', NamedFeature("unknown_words", model="folder")),
     ("command = 'python \"q e.py\"', timeout = 60", Command('python "q e.py"', timeout=60)),
     ('reverse_lexicon = "lex.e2f"', ReverseLexicon("lex.e2f")),
     ('scores = "file", name = "QE"', GivenScores("file", name="QE")),

@@ -274,8 +274,7 @@ def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         lambda _self, rows, **_: torch.full((len(rows),), -9.0, dtype=torch.float64),
     )
     with pytest.raises(
-        ModelError,
-        match=r"^net: a word.*log-probability, in the block that begins with line 1$",
+        ModelError, match=r"^net: a word.*log-probability, in the block that begins with line 1$"
     ):
         list(scores.values([hypothesis_list("x", "a")]))
 

@@ -57,11 +57,7 @@ LISTS = [
 
 
 def references(
-    network: RandomNetwork,
-    source: Sequence[str],
-    target: Sequence[str],
-    *,
-    right_to_left: bool,
+    network: RandomNetwork, source: Sequence[str], target: Sequence[str], *, right_to_left: bool
 ) -> float:
     read = reference_subwords.ids(READ, source)
     predicted = reference_subwords.ids(PREDICTED, target)

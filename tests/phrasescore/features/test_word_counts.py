@@ -4,12 +4,7 @@ import math
 
 import pytest
 
-from phrasescore.features.word_counts import (
-    LengthRatio,
-    NumberMismatch,
-    TargetLength,
-    UnknownWords,
-)
+from phrasescore.features.word_counts import LengthRatio, NumberMismatch, TargetLength, UnknownWords
 from phrasescore.records import PhrasePair
 from phrasescore.vocabulary import Vocabulary
 from tests.feature_values import scored, values_of

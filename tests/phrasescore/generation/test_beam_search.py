@@ -181,12 +181,7 @@ def test_fewer_targets_wanted_are_the_first_of_more(tmp_path: Path) -> None:
 def test_a_search_for_two_goes_on_while_the_second_can_become_better() -> None:
     # </s>, <unk>, a, b. Nothing: 16/32; then a: 14/32 * 1/8 and b: 1/32 * 7/8 end, and a b may be
     # 14/32 * 6/8 * 7/8: worse than the best of all, and better than the second.
-    eighths: list[list[float]] = [
-        [4, 0.25, 3.5, 0.25],
-        [1, 5, 1, 1],
-        [1, 0.5, 0.5, 6],
-        [7, 0.25, 0.5, 0.25],
-    ]
+    eighths = [[4, 0.25, 3.5, 0.25], [1.0, 5, 1, 1], [1, 0.5, 0.5, 6], [7, 0.25, 0.5, 0.25]]
     (found,) = beam_search(Generator([bigram(eighths)], CPU), [("x",)], BeamSettings(4, 2))
     assert texts(found) == ["", "a b"]
 
@@ -194,12 +189,7 @@ def test_a_search_for_two_goes_on_while_the_second_can_become_better() -> None:
 @pytest.mark.usefixtures("bigrams")
 def test_of_equal_extensions_of_a_hypothesis_the_lower_number_stays() -> None:
     # Step 2: b </s> has 18/64; a </s> and a b have 12/64 both, and there is place for one.
-    eighths: list[list[float]] = [
-        [0.5, 0.5, 4, 3],
-        [2, 2, 2, 2],
-        [3, 0.5, 1.5, 3],
-        [6, 0.5, 0.75, 0.75],
-    ]
+    eighths = [[0.5, 0.5, 4, 3], [2.0, 2, 2, 2], [3, 0.5, 1.5, 3], [6, 0.5, 0.75, 0.75]]
     (found,) = beam_search(Generator([bigram(eighths)], CPU), [("x",)], BeamSettings(2, 2))
     assert texts(found) == ["b", "a"]
 
@@ -210,12 +200,7 @@ def test_of_equal_extensions_of_a_hypothesis_the_lower_number_stays() -> None:
 @pytest.mark.usefixtures("bigrams")
 def test_the_best_of_the_longest_beginnings_is_what_is_cut() -> None:
     # a a (21/64) and b a (12/64) are in the beam of step 2; b is the better beginning.
-    endless: list[list[float]] = [
-        [0.5, 0.5, 3, 4],
-        [2, 2, 2, 2],
-        [0.25, 0.25, 7, 0.5],
-        [0.5, 0.5, 4, 3],
-    ]
+    endless = [[0.5, 0.5, 3, 4], [2.0, 2, 2, 2], [0.25, 0.25, 7, 0.5], [0.5, 0.5, 4, 3]]
     generator = Generator([bigram(endless)], CPU)
     ((found,),) = beam_search(generator, [("x",)], BeamSettings(2, max_length=1))
     assert (texts([found]), found.finished) == (["b"], False)

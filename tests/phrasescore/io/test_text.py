@@ -38,11 +38,7 @@ def written(path: Path, content: bytes) -> str:
 
 @pytest.mark.parametrize(
     ("name", "compress"),
-    [
-        ("table", bytes),
-        ("table.gz", gzip.compress),
-        ("gzip-by-content", gzip.compress),
-    ],
+    [("table", bytes), ("table.gz", gzip.compress), ("gzip-by-content", gzip.compress)],
 )
 def test_plain_and_compressed_files_read_as_the_same_bytes(
     tmp_path: Path, name: str, compress: Callable[[bytes], bytes]

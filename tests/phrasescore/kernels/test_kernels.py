@@ -16,6 +16,7 @@ from phrasescore.kernels.vector_math import EXACT, exp, sigmoid, tanh
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.word_probabilities import WordProbabilities
+from tests.feature_values import as_block
 
 HIDDEN, UNITS, WORDS, ROWS = 48, 32, 7, 5
 PLACES = np.zeros(ROWS, np.int64)
@@ -349,21 +350,10 @@ def test_words_whose_exp_is_cut_off_add_up_to_nothing(precision: PrecisionName) 
 PAIRS = [PhrasePair(f"a{number} é", "b") for number in range(7)] + [PhrasePair((), "x")]
 
 
-def in_a_text(pairs: list[PhrasePair]) -> PhraseBlock:
-    text, places = b"", []
-    for pair in pairs:
-        for words in pair:
-            places.append(len(text))
-            text += " ".join(words).encode()
-            places.append(len(text))
-            text += b" ||| "
-    return PhraseBlock(text, np.array(places, np.int64).reshape(-1, 4))
-
-
 @pytest.mark.parametrize("size", [1, 3, 8])
 def test_joined_blocks_have_all_pairs_and_no_other_bytes(size: int) -> None:
     parts = [PAIRS[first : first + size] for first in range(0, len(PAIRS), size)]
-    joined = join_blocks([in_a_text(part) for part in parts])
+    joined = join_blocks([as_block(part) for part in parts])
     assert list(joined.pairs()) == PAIRS
     assert joined.text.decode() == "".join(f"a{number} éb" for number in range(7)) + "x"
     assert joined.affiliations is None

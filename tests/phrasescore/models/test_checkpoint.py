@@ -211,8 +211,7 @@ def test_a_changed_file_is_noticed(folder: Path, name: str, what: str) -> None:
 def test_a_changed_direction_is_noticed(folder: Path) -> None:
     change_record(folder, direction=REVERSE)
     with pytest.raises(
-        ModelError,
-        match=r"training\.json: the recorded direction does not fit the fingerprint",
+        ModelError, match=r"training\.json: the recorded direction does not fit the fingerprint"
     ):
         load_checkpoint(folder)
 

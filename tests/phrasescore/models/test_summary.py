@@ -38,9 +38,7 @@ def saved_model(tmp_path: Path) -> Path:
         data_fingerprint="f00d",
         training_pairs=1234,
         source_coverage=0.9312,
-        source_shortlist_from="table",
         target_coverage=1.0,
-        target_shortlist_from="corpus c.fr",
         best_update=10,
         curve=(CurvePoint(10, 0.5, 3.25, 20.5), CurvePoint(20, 1.0, 3.0, 21.0)),
     )
@@ -61,7 +59,7 @@ def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> N
         "hidden_size=4",
         f"parameters {checkpoint.num_parameters:,}",
         "the target side: shortlist of 2 words, 93.12% of the training data's words",
-        "the source side: shortlist of 3 words, 100.00% of the corpus c.fr's words",
+        "the source side: shortlist of 3 words, 100.00% of the training data's words",
         "1,234 distinct",
         "f00d",
         checkpoint.fingerprint,

@@ -111,7 +111,7 @@ def test_a_format_shows_signs_p_values_and_headings_over_columns() -> None:
     table = Table("t", "T", columns, rows, formats=("", "+.2f", "p"), spans=(("", 1), ("test", 2)))
     elements = Elements(render_page(report_of(table)))
     assert elements.texts("td")[1:] == [
-        *("a", "+1.00", "< 0.001", "b", "\u22121.25", "0.001", "c", "0.00", "–"),
+        *("a", "+1.00", "< 0.001", "b", "\u22121.25", "0.001", "c", "0.00", "–")
     ]
     assert elements.texts("th") == ["test", "system", "BLEU", "p"]
 

@@ -157,10 +157,7 @@ def test_of_sources_that_hold_one_another_the_most_frequent_is_shown() -> None:
         *lines("x a b c d e f", 5, 5, 6),
         *lines("xa b c d", 1, 2, 1),  # holds none: its first word is another one
     ]
-    assert sources(choose_from_table(table).frequent) == [
-        "x a b c d e f",
-        "xa b c d",
-    ]
+    assert sources(choose_from_table(table).frequent) == ["x a b c d e f", "xa b c d"]
     assert sources(choose_from_table(table[:6]).frequent) == ["a b c d"]
 
 

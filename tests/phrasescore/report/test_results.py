@@ -1,7 +1,6 @@
 """The section of results: its table, figure and sentence; groups of sentences, and weights."""
 
 import math
-from dataclasses import replace
 
 import msgspec
 import pytest
@@ -10,14 +9,9 @@ from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.evaluation.tune_report import TuneReport
-from phrasescore.records import ReliabilityRow
 from phrasescore.report import results
 from phrasescore.report.blocks import Intervals, Table
-from phrasescore.report.results import (
-    group_intervals,
-    reliability_figure,
-    weights_table,
-)
+from phrasescore.report.results import group_intervals, weights_table
 from tests.phrasescore.evaluation.test_systems_table import score
 from tests.phrasescore.report.report_blocks import section_of
 
@@ -184,17 +178,3 @@ def test_weights_of_systems_stand_side_by_side() -> None:
         ("RNNsearch0_0", None, None, 0.2, None),
         ("TM0_4", None, None, None, 0.1),
     )
-
-
-def test_reliability_is_a_point_for_each_tenth_of_the_sentences() -> None:
-    rows = [
-        {"sentences": 3, "confidence": 0.25, "right": 0.5},
-        {"sentences": 1, "confidence": 0.75, "right": 0.5},
-    ]
-    bins = msgspec.convert(rows, tuple[ReliabilityRow, ...])
-    report = replace(tuned({"name": "LM0_0", "start": 0, "weight": 1}), reliability=bins)
-    figure = reliability_figure({"base": report})
-    assert (figure.x, figure.y) == ((25.0, 75.0), (50.0, 50.0))
-    assert (figure.labels, figure.groups) == (("3 sentences", "1 sentences"), ("base", "base"))
-    assert "Expected calibration error: base 0.250." in figure.caption
-    assert "expected calibration error: 0.250" in report.to_text()

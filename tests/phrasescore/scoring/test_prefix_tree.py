@@ -94,16 +94,16 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
         return tuple(generator.randrange(3) for _ in range(generator.randrange(4)))
 
     pairs = [(phrase(), phrase()) for _ in range(60)]
-    plan = plan_pairs(
+    distinct, _, pieces = plan_pairs(
         RaggedArray.from_rows([source for source, _ in pairs]),
         RaggedArray.from_rows([target for _, target in pairs]),
         piece_size,
     )
-    words = iter(plan.sources.values.tolist())
-    sources = [tuple(islice(words, length)) for length in plan.sources.lengths.tolist()]
+    words = iter(distinct.values.tolist())
+    sources = [tuple(islice(words, length)) for length in distinct.lengths.tolist()]
     assert sorted(sources) == sorted({source for source, _ in pairs})
     found = {}
-    for piece in plan.pieces:
+    for piece in pieces:
         assert len(piece.pairs) <= piece_size
         roots = [sources[number] for number in piece.sources.tolist()]
         tree = piece.targets
@@ -121,8 +121,7 @@ def test_a_plan_has_every_pair_once_with_its_own_source(seed: int, piece_size: i
 
 def test_equal_sources_are_one_wherever_they_stand() -> None:
     sources = [(1, 2), (1,), (1, 2), (), (1, 2, 3), ()]
-    plan = plan_pairs(RaggedArray.from_rows(sources), RaggedArray.from_rows([(5,)] * 6), 100)
+    targets = RaggedArray.from_rows([(5,)] * 6)
+    _, num_nodes, (piece,) = plan_pairs(RaggedArray.from_rows(sources), targets, 100)
     # Prefixes: 1, 1 2, 1 2 3; distinct sources: 4; under each, the one target prefix 5.
-    assert plan.num_source_nodes == 3
-    assert [len(piece.sources) for piece in plan.pieces] == [4]
-    assert plan.pieces[0].targets.num_nodes == 4
+    assert (num_nodes, len(piece.sources), piece.targets.num_nodes) == (3, 4, 4)

@@ -122,11 +122,7 @@ FILE_FAULTS = [
         'decoder = { moses = "none" }',
         "none/moses: system.toml names it: cannot open: No such file",
     ),
-    (
-        'search = [{ model = "cslm" }]',
-        "decoder = {}",
-        "[decoder]: expected either moses = FOLDER or command = COMMAND",
-    ),
+    ('search = [{ model = "cslm" }]', "decoder = {}", "[decoder]: expected either moses = FOLDER"),
     (
         "nbest_size = 9",
         'decoder = { command = "cat {nbest}" }',
@@ -148,11 +144,7 @@ WEIGHT_FAULTS = [
     ("[lists]", "[lists]\nBad0= 1", "a weight for Bad0, a feature that the n-best lists lack"),
     ("TM0= 1 0", "TM0= 1", "expected 2 weights for TM0, found 1"),
     ("TM0= 0.5 0.5", "TM0= 1", "weights: expected 2 weights for TM0, found 1"),
-    (
-        "TM0= 1 0",
-        "TM0= 1 0.5",
-        "TM0_1 is 0.5, and 0 in {folder}/moses.ini: correct one of them, because Moses",
-    ),
+    ("TM0= 1 0", "TM0= 1 0.5", "TM0_1 is 0.5, and 0 in {folder}/moses.ini: correct one of them"),
     ("WordPenalty0= -0.5", "WordPenalty0= x", "weights:2: expected a number as weight for Word"),
 ]
 # Faults in moses.ini.
@@ -204,14 +196,8 @@ def test_a_fault_is_named_in_one_line(
         ("none.toml", "none.toml: cannot open: No such file or directory"),
         ("cslm", "cslm: expected a system: a folder with system.toml, or a moses.ini; found none"),
         ("only-ini", "only-ini/moses.ini is one with its own weights"),
-        (
-            "nbest",
-            "nbest:1: expected a system: a folder with system.toml, or a moses.ini; found an",
-        ),
-        (
-            "table",
-            "table:1: expected a system: a folder with system.toml, or a moses.ini; found",
-        ),
+        ("nbest", "nbest:1: expected a system: a folder with system.toml, or a moses.ini; found"),
+        ("table", "table:1: expected a system: a folder with system.toml, or a moses.ini; found"),
         ("weights", "weights:1: expected a system: a folder with system.toml, or a moses.ini"),
         ("-", "-: expected a system: a folder with system.toml, or a moses.ini; found a stream"),
     ],
@@ -395,9 +381,7 @@ def test_an_experiment_is_its_best_row_and_a_row_its_best_seed(
 
 
 @pytest.mark.usefixtures("folder")
-def test_while_an_experiment_runs_its_finished_rows_count(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_while_an_experiment_runs_its_finished_rows_count(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     write_table(Path("out"), {"Baseline": 20.0, "+CSLM": 22.0, "+RNN": None})
     assert read_system("out").path.endswith("/out/+CSLM/seed2/system.toml")

@@ -2,7 +2,6 @@
 
 import gzip
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,26 +24,12 @@ from phrasescore.systems.translator import Translator, load_system
 from phrasescore.workflows.translate import translate
 from tests.conftest import REPOSITORY
 from tests.log import warnings
-from tests.ray_here import kill_worker, run_ray
+from tests.ray_here import kill_worker
 from tests.small_system import TEXT, write_characters, write_moses, write_system
 
 HERE, PROCESSES = Compute(workers=1), Compute(engine="processes", workers=2)
 RAY = Compute(engine="ray", workers=2)
 SENTENCES = TEXT.splitlines()
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[None]:
-    yield from run_ray()
-
-
-@pytest.fixture(
-    params=[PROCESSES, pytest.param(RAY, marks=pytest.mark.slow)], ids=["processes", "ray"]
-)
-def engine(request: pytest.FixtureRequest) -> Compute:
-    if request.param is RAY:
-        request.getfixturevalue("ray")
-    return request.param
 
 
 @pytest.fixture
@@ -189,11 +174,7 @@ def test_workers_on_other_machines_get_absolute_paths(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("system", "compute", "problem"),
     [
-        (
-            "moses.ini",
-            Compute(engine="ray", threads=1),
-            "--threads has no effect with --engine ray",
-        ),
+        ("moses.ini", Compute(engine="ray", threads=1), "--threads has no effect with --engine"),
         ("moses.ini", Compute(precision="int8"), "--precision: has no effect here"),
         ("moses.toml", RAY, "--engine ray requires the search of this package"),
     ],

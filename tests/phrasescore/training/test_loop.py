@@ -120,16 +120,13 @@ def test_the_training_loss_is_the_mean_over_predicted_words_since_the_last_point
     assert perplexities == pytest.approx([11.0] * 2, abs=1e-3)
 
 
+OVERFITTING = [f"training.{each}" for each in ("optimizer=adam", "learning_rate=0.05")]
+OVERFITTING += ["training.validation_updates=10"]
+
+
 def test_the_best_weights_on_validation_are_kept(tmp_path: Path) -> None:
     # A pair's 60 repetitions are soon learnt by heart, and then the held-out pairs get worse.
-    config = TINY.override(
-        [
-            "training.optimizer=adam",
-            "training.learning_rate=0.05",
-            "training.updates=120",
-            "training.validation_updates=10",
-        ]
-    )
+    config = TINY.override([*OVERFITTING, "training.updates=120"])
     record = train_model(make_run(tmp_path, config))
     found = {point.update: point.validation_perplexity for point in record.curve}
     assert record.best_update == min(found, key=lambda update: found[update] or math.inf)
@@ -142,15 +139,7 @@ def test_the_best_weights_on_validation_are_kept(tmp_path: Path) -> None:
 
 
 def test_training_stops_when_validation_does_not_improve(tmp_path: Path) -> None:
-    config = TINY.override(
-        [
-            "training.optimizer=adam",
-            "training.learning_rate=0.05",
-            "training.updates=0",
-            "training.validation_updates=10",
-            "training.patience=3",
-        ]
-    )
+    config = TINY.override([*OVERFITTING, "training.updates=0", "training.patience=3"])
     record = train_model(make_run(tmp_path, config))
     assert record.stopped_by == "patience"
     assert record.updates == record.best_update + 30

@@ -20,11 +20,7 @@ from phrasescore.io.ragged import Indices
 from phrasescore.records import PhrasePair
 from phrasescore.settings.config import Config, TrainingConfig, VocabularyConfig
 from phrasescore.training.draw import Draw, Permutation
-from phrasescore.training.pair_store_writer import (
-    CountedPair,
-    fingerprint_input,
-    write_pair_store,
-)
+from phrasescore.training.pair_store_writer import CountedPair, fingerprint_input, write_pair_store
 from phrasescore.training.stores import ListStoreBuilder, PairStore, word_type
 from phrasescore.vocabulary import Vocabulary
 

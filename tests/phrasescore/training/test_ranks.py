@@ -38,23 +38,17 @@ def command(table: Path, model: Path, *more: str) -> list[str]:
     return ["train", "encoder-decoder", str(table), "-o", str(model), *TINY, *more]
 
 
-def launched(processes: int, *words: str) -> list[str]:
+def launch(processes: int, *words: str) -> "subprocess.CompletedProcess[str]":
     launcher = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
-    return [*launcher, f"--nproc-per-node={processes}", *words]
+    launched = [*launcher, f"--nproc-per-node={processes}", *words]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    return subprocess.run(launched, capture_output=True, text=True, timeout=240, env=environment)
 
 
 def train(
     table: Path, model: Path, processes: int, *more: str
 ) -> "subprocess.CompletedProcess[str]":
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
-    return subprocess.run(
-        launched(processes, "-m", "phrasescore", *command(table, model, *more)),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env=environment,
-        check=False,
-    )
+    return launch(processes, "-m", "phrasescore", *command(table, model, *more))
 
 
 def perplexity(stderr: str) -> float:
@@ -106,13 +100,7 @@ main()
     script = tmp_path / "deadly.py"
     script.write_text(program)
     begin = time.monotonic()
-    run = subprocess.run(
-        launched(3, str(script), *command(table, killed, *more)),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    run = launch(3, str(script), *command(table, killed, *more))
     assert run.returncode != 0
     assert run.stderr.count("another process of this run has ended") == 1
     assert time.monotonic() - begin < 120

@@ -78,7 +78,7 @@ def test_a_system_gets_a_table_with_columns_of_weight_0(
     assert (done.lines, warnings(caplog)) == (5, [])
     system = read_system("new")
     assert [path.name for path in sorted(Path("new").iterdir())] == [
-        *("moses.ini", "system.toml", "table", "weights"),
+        *("moses.ini", "system.toml", "table", "weights")
     ]
     assert [(each.name, each.argument) for each in system.columns] == [
         ("TM0_2", f"{tmp_path}/rnn"),

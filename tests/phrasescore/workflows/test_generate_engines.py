@@ -1,6 +1,5 @@
 """Promises of ``phrasescore.generate`` on engines: the same files on each."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,26 +10,11 @@ from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
 from tests.doubles import RandomModel
-from tests.ray_here import run_ray
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
-PROCESSES, RAY = Compute(engine="processes", workers=2), Compute(engine="ray", workers=2)
+PROCESSES = Compute(engine="processes", workers=2)
 TEXT = "u v\n\nnowhere v w\nw w u\n" * 3
-
-
-@pytest.fixture(scope="module")
-def ray() -> Iterator[None]:
-    yield from run_ray()
-
-
-@pytest.fixture(
-    params=[PROCESSES, pytest.param(RAY, marks=pytest.mark.slow)], ids=["processes", "ray"]
-)
-def engine(request: pytest.FixtureRequest) -> Compute:
-    if request.param is RAY:
-        request.getfixturevalue("ray")
-    return request.param
 
 
 @pytest.fixture(autouse=True)

@@ -63,10 +63,7 @@ SHOWN = {
     "kind": "KIND",
     "report_format": "--format",
 }
-ON_NETWORKS = (
-    *("annotate", "generate", "load_model", "perplexity", "rescore", "score"),
-    "segment",
-)
+ON_NETWORKS = (*("annotate", "generate", "load_model", "perplexity", "rescore", "score"), "segment")
 CASES = [
     *((name, *case) for name, values in REFUSED.items() for case in values.items()),
     ("evaluate", "metrics", ["x"]),
@@ -148,10 +145,7 @@ def test_torch_has_the_callers_threads_again(
         ("lists", lambda: phrasescore.tune("nbest", ["ref"], "start", "out")),
         ("references", lambda: phrasescore.tune(["nbest"], "ref", "start", "out")),
         ("models", lambda: phrasescore.make_report("out", models="model")),
-        (
-            "references",
-            lambda: phrasescore.tune_system("moses.ini", "src", "ref", "out"),
-        ),
+        ("references", lambda: phrasescore.tune_system("moses.ini", "src", "ref", "out")),
     ],
 )
 def test_a_string_in_place_of_several_is_refused(name: str, call: Callable[[], object]) -> None:

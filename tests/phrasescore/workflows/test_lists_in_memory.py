@@ -69,10 +69,7 @@ def test_sentences_are_hypotheses_and_get_the_model_s_scores() -> None:
 
 @pytest.mark.parametrize(
     "weights",
-    [
-        {"LM0": (1.0,), "TM0": (0.5, -1.0), "sparse_a": (-3.0,)},
-        {"LM0": (1.0,), "TM0": (0.5, -1.0)},
-    ],
+    [{"LM0": (1.0,), "TM0": (0.5, -1.0), "sparse_a": (-3.0,)}, {"LM0": (1.0,), "TM0": (0.5, -1.0)}],
 )
 def test_hypotheses_are_reordered_as_in_files(weights: Any) -> None:
     phrasescore.rerank("lists", "best", lists="ranked", weights=weights)

@@ -27,11 +27,7 @@ def test_the_summary_has_counts_and_notes(
     seen: list[Progress] = []
     source, output = Path(lists.source), tmp_path / "out"
     done = phrasescore.rescore(lists.path, source, columns, output, progress=seen.append)
-    assert (done.features, done.pairs, done.lists) == (
-        ("EncoderDecoder0", "TargetLength0"),
-        180,
-        6,
-    )
+    assert (done.features, done.pairs, done.lists) == (("EncoderDecoder0", "TargetLength0"), 180, 6)
     distinct = len({(number, tuple(words)) for number, words in lists.hypotheses})
     assert done.networks is not None
     assert (done.distinct, done.networks.cached) == (distinct, None)

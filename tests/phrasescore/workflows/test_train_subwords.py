@@ -63,11 +63,7 @@ def written_texts(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]
 
 
 def train(
-    kind: str,
-    texts: tuple[Path, Path],
-    output: Path,
-    more: Sequence[str] = (),
-    **options: object,
+    kind: str, texts: tuple[Path, Path], output: Path, more: Sequence[str] = (), **options: object
 ) -> None:
     changes = [f"model.{size}" for size in SIZES[kind]]
     changes += ["training.batch_size=8", "training.validation_share=0.1", *more]

@@ -102,7 +102,7 @@ LISTS = "--lists nbest --references reference --weights weights"
         (f"{LISTS} --resume", "--resume cannot be used with --lists"),
         (f"{LISTS} --nbest-size 5 --working-dir x", "--nbest-size, --working-dir cannot be used"),
         (f"{LISTS} --refs reference", "--refs is gone: it is --references"),
-        (f"{LISTS} --metric bleu=2", "'bleu=2' is not one of 'bleu', 'chrf'"),
+        (f"{LISTS} --metric bleu=2", "'bleu=2' is not one of 'bleu', 'word_accuracy'"),
         ("--decoder moses --references reference", "--source is required"),
         ("moses.ini --references r --source s", "-o, the folder for the tuned system is required"),
         ("moses.ini --allow-missing", "--allow-missing requires --lists"),

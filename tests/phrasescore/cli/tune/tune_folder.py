@@ -37,12 +37,7 @@ class TuneFolder:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        texts = {
-            "nbest": NBEST,
-            "reference": REFERENCES,
-            "weights": WEIGHTS,
-            "moses.ini": INI,
-        }
+        texts = {"nbest": NBEST, "reference": REFERENCES, "weights": WEIGHTS, "moses.ini": INI}
         for name, text in texts.items():
             (path / name).write_text(text)
 

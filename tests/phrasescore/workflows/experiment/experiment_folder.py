@@ -72,6 +72,5 @@ def tuning_report(**more: Any) -> str:
         "method": "mert", "metric": "BLEU", "seed": 1, "sentences": 2, "hypotheses": 20,
         "start": 4, "reached": 5, "features": [],
         "confidence": {"scale": 0.5, "slope": 1e-6, "offset": -2.0},
-        "reliability": [{"sentences": 2, "confidence": 0.25, "right": 0.5}],
     }  # fmt: skip
     return json.dumps({**report, **more})

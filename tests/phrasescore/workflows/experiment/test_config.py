@@ -49,32 +49,16 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
             f"systems = [{{name = 'x', search = ['cslm', 'other']}}]\n{OTHER_BACKOFF}\n[data]",
             "row 'x': expected models of kind cslm with the same backoff_lm",
         ),
-        (
-            "[data]",
-            "systems = [{name = 'x', rescore = []}]\n[data]",
-            "the key rescore is now lists",
-        ),
-        (
-            "[data]",
-            "systems = [{name = 'models'}]\n[data]",
-            "models is the name of a folder of the",
-        ),
+        ("[data]", "systems = [{name = 'x', rescore = []}]\n[data]", "the key rescore is now"),
+        ("[data]", "systems = [{name = 'models'}]\n[data]", "models is the name of a folder of"),
         ("[data]", "systems = ['Baseline', '+joint']\n[data]", "x.toml: [data] alignments: is mis"),
         ("[data]", "[data]\nalignments = 'moses.ini'", "/moses.ini: expected 2 lines, as"),
-        (
-            "= 2",
-            f"= 2\n{MOSES}[models.cslm]\nkind = 'joint'",
-            "[engine] decoder: expected embedded: cslm is",
-        ),
+        ("= 2", f"= 2\n{MOSES}[models.cslm]\nkind = 'joint'", "[engine] decoder: expected"),
         ("[data]", "[data]\nlexicon = 'no'", "/no: cannot open: No such file"),
         ("= 2", f"{BLEU}\npath = 'dev.en'", "objective: is for a encoder-decoder that is trained"),
         ("= 2", "= 2\n[models.lstm]\nobjective = 'bleu'", "objective: is for a encoder-decoder"),
         ("= 2", BLEU.replace("bleu", "ter"), "objective: expected one of likelihood, bleu, got"),
-        (
-            "= 2",
-            BLEU,
-            "[models.encoder-decoder] objective: needs [data] train and alignments, whose",
-        ),
+        ("= 2", BLEU, "[models.encoder-decoder] objective: needs [data] train and alignments"),
         ("= 2", f"{FINE} = 'x'", "[models.fine] start: expected a network that is trained on the"),
         ("= 2", f"{FINE} = 'lstm'", "[models.fine] objective: is for a encoder-decoder that is"),
         (
@@ -117,17 +101,9 @@ def test_what_is_wrong_in_the_file_is_named(
         ("lists = ['lexikon']", "", "row 'x': unknown model or feature 'lexikon'; did you mean "),
         ("lists = ['lm']", "", "row 'x': lm requires a file: expected [data] lm"),
         ("columns = ['lm']", "lm = 'lm.arpa'", "row 'x': lm can only be used on n-best lists"),
-        (
-            "columns = ['length_ratio']",
-            "",
-            "row 'x': length_ratio can only be used on n-best lists: the ",
-        ),
+        ("columns = ['length_ratio']", "", "row 'x': length_ratio can only be used on n-best"),
         ("search = ['number_mismatch']", "", "unknown model or feature 'number_mismatch'"),
-        (
-            "lists = ['joint']",
-            "",
-            "row 'x': joint is a joint, which can only be used in the search",
-        ),
+        ("lists = ['joint']", "", "row 'x': joint is a joint, which can only be used in the"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -143,10 +119,7 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ("[tuning]\nmethod = 'xbleu'\nreplicas = 3", "nothing is random in xbleu: all"),
         ("decoder = 'moses'", "[engine] moses_bin: is missing"),
         ("[models.mine]\nminutes = 1", "[models.mine] kind: is missing"),
-        (
-            "[models.encoder-decoder]\nminuts = 1",
-            "key 'minuts' in [models.encoder-decoder]; did you mean 'min",
-        ),
+        ("[models.encoder-decoder]\nminuts = 1", "key 'minuts' in [models.encoder-decoder]; did"),
         ("search.stak = 3", "[engine.search] stak: unknown limit; did you mean 'stack"),
         (
             "[models.encoder-decoder]\nset.model.hiden_size = 3",
@@ -158,10 +131,7 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
             "[models.encoder-decoder] unnormalized: can only be used with a csl",
         ),
         ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
-        (
-            "[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'",
-            "[models.cslm] backoff_lm: ",
-        ),
+        ("[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'", "[models.cslm] backoff_lm"),
         ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
         ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
     ],
@@ -199,18 +169,9 @@ def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: P
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        (
-            "[models.encoder-decoder]\nminutes = nan",
-            "[models.encoder-decoder] minutes: must be finite, got nan",
-        ),
-        (
-            "[models.encoder-decoder]\nthreads = 0",
-            "[models.encoder-decoder] threads: must be at least 1, got 0",
-        ),
-        (
-            "[engine.search]\nstack = 'abc'",
-            "[engine.search] stack: expected a whole number from 0, got",
-        ),
+        ("[models.encoder-decoder]\nminutes = nan", "[models.encoder-decoder] minutes: must be"),
+        ("[models.encoder-decoder]\nthreads = 0", "[models.encoder-decoder] threads: must be at"),
+        ("[engine.search]\nstack = 'abc'", "[engine.search] stack: expected a whole number from 0"),
     ],
 )
 @pytest.mark.parametrize("option", [[], ["--dry-run"]])

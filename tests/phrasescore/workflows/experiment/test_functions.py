@@ -42,7 +42,7 @@ MODELS = """
 stack = 5
 [tuning]
 replicas = 1
-metric = "chrf"
+metric = "cer"
 [text]
 lowercase = true
 [models.encoder-decoder]

@@ -247,11 +247,7 @@ FAULTS: list[tuple[Any, int, str]] = [
     (BOMB.encode("utf-16"), -503, "found a document type"),
     (CALL.replace("<int>2", "<int>two"), -503, "expected a call in XML-RPC: "),
     (CALL.replace("<int>2</int>", "<int>" + "2" * 5000 + "</int>"), -503, "expected a call"),
-    (
-        CALL.replace("translate", "updater"),
-        -506,
-        "methodSignature, system.multicall, translate; fou",
-    ),
+    (CALL.replace("translate", "updater"), -506, "methodSignature, system.multicall, translate"),
     (CALL.replace(">nbest<", ">weights<"), -501, "translate: weights is not supported"),
     (CALL.replace(">text<", ">test<"), -503, "translate: expected a member text in the struct"),
     (CALL.replace("<int>2", "<int>-2"), -501, "translate: nbest: expected a whole number"),

@@ -2,37 +2,17 @@
 
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from tests.command_line import succeeded
-from tests.phrasescore.report.report_folder import (
-    SOURCE,
-    Folder,
-    facts,
-    keys,
-    save_models,
-)
+from tests.phrasescore.report.report_folder import SOURCE, Folder, facts, keys
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 TEXTS = ["--source", "src", "--references", "ref"]
-
-
-@pytest.fixture(scope="module")
-def report_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("models")
-    save_models(path)
-    return path
-
-
-@pytest.fixture
-def folder(report_models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folder:
-    monkeypatch.chdir(tmp_path)
-    return Folder(tmp_path, report_models)
 
 
 def run(folder: Folder, *arguments: str, models: str = "", quiet: bool = True) -> Result:
