@@ -24,11 +24,12 @@ from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import read_table
-from phrasescore.systems.system import read_limits
+from phrasescore.systems.system import read_limits, read_system
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import rows
 from phrasescore.workflows.experiment.monolingual import check_words
 from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Rounds, Row
+from phrasescore.workflows.fold_lists import check_folds
 from tuning.settings import METHODS, METRICS
 
 _logger = logging.getLogger(__name__)
@@ -257,6 +258,10 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
         if wanted.data.monolingual:
             check_words(wanted.data.monolingual, wanted.data.train[1])
+        if aligned and any(model.objective == "bleu" for model in models) and not only_shown:
+            system = read_system(wanted.data.moses_ini)
+            system = replace(system, paths_from=wanted.data.paths_from)
+            check_folds(system, *wanted.data.train, *aligned)
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(wanted.path, model, model.path)

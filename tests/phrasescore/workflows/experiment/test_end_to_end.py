@@ -9,6 +9,7 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.workflows import fold_lists
 from phrasescore.workflows.experiment import process
 from tests.command_line import run, succeeded
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
@@ -160,6 +161,7 @@ def test_columns_are_trained_for_bleu(tmp_path: Path, monkeypatch: pytest.Monkey
         "runpy.run_module('phrasescore.cli.step', run_name='__main__')\n"
     )
     monkeypatch.setattr(process, "PROGRAM", (sys.executable, "step.py"))
+    monkeypatch.setattr(fold_lists, "_FEWEST", 50)
     result = succeeded(run("experiment", "x.toml", "-o", "out"))
     assert result.stderr.count(": translate folds\n") == 1
     models = {

@@ -3,6 +3,7 @@
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import ListTraining, NewNetwork
+from phrasescore.workflows.experiment import config
 from phrasescore.workflows.experiment.choice import Forecast, NetworkChoice, TuningPlan
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.functions import start_weights
@@ -133,7 +135,12 @@ def test_networks_of_the_search_are_named_by_their_kinds(folder: Path) -> None:
     assert list(plan.runs[2].added) == ["CSLM0_0", "Joint0_0", "TM0_2"]
 
 
-def test_a_column_is_trained_for_bleu_with_lists_of_the_first_row(folder: Path) -> None:
+def test_a_column_is_trained_for_bleu_with_lists_of_the_first_row(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    checked: list[Any] = []
+    # A table that the text does not explain is found before the first step.
+    monkeypatch.setattr(config, "check_folds", lambda *inputs: checked.extend(inputs))
     before = "systems = ['Baseline', '+RNN', {name = '+tuned', columns = ['tuned']}]"
     more = "[models.encoder-decoder]\nobjective = 'bleu'\nminutes = 9\nseed = 3\nupdates = 5\n"
     more += f"[models.tuned]\nobjective = 'bleu'\nstart = 'other'\nminutes = 3\nupdates = 7\n{ONE}"
@@ -147,6 +154,8 @@ def test_a_column_is_trained_for_bleu_with_lists_of_the_first_row(folder: Path) 
     out, steps = folder / "out", steps_of(plan)
     text = (folder / "train.en", folder / "train.fr")
     folds, weights = out / "tables" / "folds", out / "Baseline" / "weights"
+    assert checked[0].moses_ini == folder / "moses.ini"
+    assert checked[1:] == [*text, folder / "align"]
     assert steps["translate folds"].function == "write_fold_lists"
     assert steps["translate folds"].settings == {
         "system": out / "Baseline",
