@@ -11,7 +11,6 @@ from typing import Any, get_args
 import numpy as np
 from sacrebleu.metrics.base import Metric
 
-from moses_integration.nbest import read_every_list
 from phrasescore.arguments import METRICS, ReportFormat, StrPath, check_choice, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
@@ -323,6 +322,8 @@ def _choose_test(settings: Evaluating, paths: Sequence[str]) -> PairedTest | Non
 def _score_nbest(
     path: str, comparison: Comparison, progress: ProgressCallback | None, *, allow_missing: bool
 ) -> NbestFigures:
+    from moses_integration.nbest import read_every_list  # imports numba
+
     metric = comparison.metric
     parts: list[Statistics] = []
     segments: list[int] = []
