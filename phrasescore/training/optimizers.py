@@ -14,10 +14,13 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.optim.adadelta import adadelta
+from torch.optim.adam import adam
+from torch.optim.sgd import sgd
 
 from phrasescore.errors import ModelError
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.settings.config import TrainingConfig
+from phrasescore.settings.config import OptimizerName, TrainingConfig
 
 # Number of weights that are updated together. The norm is summed by pieces of this size, so that it
 # does not depend on the number of threads.
@@ -26,42 +29,41 @@ _PIECE = 1 << 17
 _Floats = npt.NDArray[np.float32]
 
 
-def build_optimizer(network: nn.Module, config: TrainingConfig) -> "TorchOptimizer":
-    """Return the configured optimizer for the parameters of a network, on their device."""
-    parameters = dict(network.named_parameters())
-    weights, optimizer = parameters.values(), config.optimizer
-    if optimizer == "adadelta" and all(weight.device.type == "cpu" for weight in weights):
-        return FusedAdadelta(parameters, rho=config.rho, epsilon=config.epsilon)
-    steps: torch.optim.Optimizer
-    if optimizer == "adam":
-        betas = (config.beta1, config.beta2)
-        # A fused step makes one pass over memory.
-        steps = torch.optim.Adam(weights, betas=betas, eps=config.epsilon, fused=True)
-    elif optimizer == "sgd":
-        # Without momentum; each step has its own learning rate.
-        steps = torch.optim.SGD(weights, fused=True)
-    else:
-        steps = torch.optim.Adadelta(weights, rho=config.rho, eps=config.epsilon, foreach=True)
-    return TorchOptimizer(parameters, steps)
-
-
-# Torch's names for the state of a parameter.
-_STATES: dict[type[torch.optim.Optimizer], set[str]] = {
-    torch.optim.Adadelta: {"step", "square_avg", "acc_delta"},
-    torch.optim.Adam: {"step", "exp_avg", "exp_avg_sq"},
-    torch.optim.SGD: set(),
+# Torch's names for what a parameter has besides its weights, in the order of its functions.
+_STATES = {
+    "adam": ("exp_avg", "exp_avg_sq", "step"),
+    "adadelta": ("square_avg", "acc_delta", "step"),
+    "sgd": (),
 }
 
 
+def build_optimizer(network: nn.Module, config: TrainingConfig) -> "TorchOptimizer":
+    """Return the configured optimizer for the parameters of a network, on their device."""
+    parameters = dict(network.named_parameters())
+    kind, epsilon = config.optimizer, config.epsilon
+    if kind == "adam":
+        return TorchOptimizer(parameters, kind, beta1=config.beta1, beta2=config.beta2, eps=epsilon)
+    if kind == "sgd":
+        return TorchOptimizer(parameters, kind)
+    if all(weight.device.type == "cpu" for weight in parameters.values()):
+        return FusedAdadelta(parameters, rho=config.rho, epsilon=epsilon)
+    return TorchOptimizer(parameters, kind, rho=config.rho, eps=epsilon)
+
+
 class TorchOptimizer:
-    """Updates the parameters with one of torch's optimizers."""
+    """Updates the parameters with the function of one of torch's optimizers.
+
+    The classes in torch.optim import torch._dynamo, which takes as long as to import torch.
+
+    :param numbers: of the function, by its own names.
+    """
 
     def __init__(
-        self, parameters: Mapping[str, nn.Parameter], optimizer: torch.optim.Optimizer
+        self, parameters: Mapping[str, nn.Parameter], kind: OptimizerName, **numbers: float
     ) -> None:
         self._parameters = dict(parameters)
-        self._optimizer = optimizer
-        self._keys = _STATES[type(optimizer)]
+        self._kind, self._numbers, self._keys = kind, numbers, _STATES[kind]
+        self._states: dict[str, dict[str, Tensor]] = {}
 
     def step(self, learning_rate: float, clip_norm: float) -> float | Tensor:
         """Make one step, clear the gradients and return their norm before clipping.
@@ -75,43 +77,68 @@ class TorchOptimizer:
         norm = nn.utils.clip_grad_norm_(self._parameters.values(), clip_norm or math.inf)
         on_cpu = norm.device.type == "cpu"
         if not on_cpu or math.isfinite(norm.item()):
-            for group in self._optimizer.param_groups:
-                group["lr"] = learning_rate
-            self._optimizer.step()
-        self._optimizer.zero_grad(set_to_none=True)
+            self._update(learning_rate)
+        for parameter in self._parameters.values():
+            parameter.grad = None
         return norm.item() if on_cpu else norm
+
+    @torch.no_grad()
+    def _update(self, learning_rate: float) -> None:
+        trained = {name: each for name, each in self._parameters.items() if each.grad is not None}
+        weights: Any = [*trained.values()]
+        inputs = (weights, [weight.grad for weight in weights])
+        states = [self._state_of(name) for name in trained]
+        averages = [[state[key] for state in states] for key in self._keys]
+        more: Any = {"lr": learning_rate, "weight_decay": 0.0, "maximize": False, **self._numbers}
+        # Fused steps make one pass over memory.
+        if self._kind == "adam":
+            first, second, steps = averages
+            adam(*inputs, first, second, [], steps, fused=True, amsgrad=False, **more)
+        elif self._kind == "adadelta":
+            adadelta(*inputs, *averages, foreach=True, **more)
+        else:
+            # Without momentum.
+            buffers: Any = [None] * len(weights)
+            sgd(*inputs, buffers, fused=True, momentum=0.0, dampening=0.0, nesterov=False, **more)
+
+    def _state_of(self, name: str) -> dict[str, Tensor]:
+        if name not in self._states:
+            weight = self._parameters[name].detach()
+            state = {key: torch.zeros_like(weight) for key in self._keys}
+            if "step" in state:
+                state["step"] = torch.zeros((), device=self._device_of_steps(weight))
+            self._states[name] = state
+        return self._states[name]
+
+    def _device_of_steps(self, weight: Tensor) -> torch.device:
+        return weight.device if self._kind == "adam" else torch.device("cpu")
 
     def state(self) -> dict[str, Tensor]:
         """Return everything on which a step depends besides weights and gradients."""
-        saved = self._optimizer.state_dict()["state"]
         return {
             f"{name}/{key}": value
-            for index, name in enumerate(self._parameters)
-            for key, value in saved.get(index, {}).items()
+            for name, state in self._states.items()
+            for key, value in state.items()
         }
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore a state from :meth:`state` of the same kind of optimizer and parameters."""
-        indices = {name: index for index, name in enumerate(self._parameters)}
-        saved: dict[int, dict[str, Tensor]] = {}
+        saved: dict[str, dict[str, Tensor]] = {}
         wrong = []
         for full_name, value in state.items():
             name, _, key = full_name.rpartition("/")
-            shapes = ((), self._parameters[name].shape) if name in indices else ()
-            if value.shape not in shapes or key not in self._keys:
+            weight = self._parameters.get(name)
+            shape = None if weight is None else () if key == "step" else weight.shape
+            if weight is None or value.shape != shape or key not in self._keys:
                 wrong.append(full_name)
-            else:
-                saved.setdefault(indices[name], {})[key] = value.clone()
+                continue
+            device = self._device_of_steps(weight) if key == "step" else weight.device
+            saved.setdefault(name, {})[key] = value.to(device, copy=True)
         # A parameter that never had a gradient has no state.
-        wrong += [
-            name
-            for name, index in indices.items()
-            if index in saved and saved[index].keys() != self._keys
-        ]
+        wrong += [name for name, each in saved.items() if each.keys() != {*self._keys}]
         if wrong:
             raise ModelError(f"the optimizer's state does not match this network: {wrong[0]!r}")
-        groups = self._optimizer.state_dict()["param_groups"]
-        self._optimizer.load_state_dict({"state": saved, "param_groups": groups})
+        self._states = saved
 
 
 class FusedAdadelta(TorchOptimizer):
@@ -129,8 +156,7 @@ class FusedAdadelta(TorchOptimizer):
         for name, parameter in parameters.items():
             if parameter.dtype != torch.float32 or not parameter.is_contiguous():
                 raise ValueError(f"{name}: expected contiguous float32 weights on the CPU")
-        # Torch's optimizer only holds the averages; it makes no step.
-        super().__init__(parameters, torch.optim.Adadelta(parameters.values()))
+        super().__init__(parameters, "adadelta")
         self._rho, self._epsilon = rho, epsilon
         self._threads = torch.get_num_threads()
         self._pool = ThreadPoolExecutor(self._threads)
@@ -146,7 +172,7 @@ class FusedAdadelta(TorchOptimizer):
                 for number in (scale, self._rho, 1 - self._rho, self._epsilon, learning_rate)
             ]
             self._each(lambda piece: _adadelta(*piece, *numbers), pieces)
-            for state in self._optimizer.state.values():
+            for state in self._states.values():
                 state["step"] += 1
         for parameter in self._parameters.values():
             parameter.grad = None
@@ -155,14 +181,10 @@ class FusedAdadelta(TorchOptimizer):
     def _pieces(self) -> list[tuple[_Floats, ...]]:
         """Return the weights in pieces, with their gradients and both averages."""
         pieces = []
-        for parameter in self._parameters.values():
+        for name, parameter in self._parameters.items():
             if parameter.grad is None:
                 continue
-            state = self._optimizer.state[parameter]
-            if not state:
-                state["step"] = torch.zeros(())
-                state["square_avg"] = torch.zeros(parameter.shape)
-                state["acc_delta"] = torch.zeros(parameter.shape)
+            state = self._state_of(name)
             tensors = (parameter.detach(), parameter.grad, state["square_avg"], state["acc_delta"])
             flat = [tensor.contiguous().view(-1).numpy() for tensor in tensors]
             pieces += [

@@ -2,6 +2,9 @@
 
 import itertools
 import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -103,6 +106,31 @@ def test_a_step_of_sgd_is_the_rate_times_the_clipped_gradient() -> None:
         assert values(parameters).tolist() == pytest.approx(expected, abs=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("kind", "numbers", "steps"),
+    [
+        ("adam", {"beta1": 0.9, "beta2": 0.98, "eps": 1e-8}, partial(torch.optim.Adam, fused=True)),
+        ("adadelta", {"rho": 0.95, "eps": 1e-6}, partial(torch.optim.Adadelta, foreach=True)),
+        ("sgd", {}, partial(torch.optim.SGD, fused=True)),
+    ],
+)
+def test_steps_have_the_bits_of_torch_s_optimizers(
+    kind: OptimizerName, numbers: dict[str, Any], steps: Callable[..., torch.optim.Optimizer]
+) -> None:
+    own, plain = make_parameters(), make_parameters()
+    stepper = TorchOptimizer(own, kind, **numbers)
+    if kind == "adam":
+        numbers = {"betas": (numbers["beta1"], numbers["beta2"]), "eps": numbers["eps"]}
+    reference = steps(plain.values(), lr=0.1, **numbers)
+    for step in range(5):
+        for parameters in (own, plain):
+            set_gradients(parameters, step)
+            parameters["vector"].grad = None if step < 2 else parameters["vector"].grad
+        stepper.step(0.1, 0.0)
+        reference.step()
+    assert torch.equal(values(own), values(plain))
+
+
 @pytest.mark.parametrize("optimizer", ["adadelta", "adam", "sgd"])
 def test_a_gradient_that_is_not_finite_changes_nothing(optimizer: OptimizerName) -> None:
     for bad in (math.nan, math.inf):
@@ -201,9 +229,7 @@ def test_the_fused_state_is_one_that_torch_can_go_on_with() -> None:
     with torch.no_grad():
         for name, parameter in plain.items():
             parameter.copy_(fused[name])
-    reference = TorchOptimizer(
-        plain, torch.optim.Adadelta(plain.values(), rho=0.95, eps=1e-6, foreach=True)
-    )
+    reference = TorchOptimizer(plain, "adadelta", rho=0.95, eps=1e-6)
     reference.load_state(adadelta.state())
     for stepper, parameters in ((adadelta, fused), (reference, plain)):
         set_gradients(parameters, 1)
