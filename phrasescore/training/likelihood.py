@@ -95,7 +95,10 @@ class PairRun(TrainingRun):
         config, training, pairs = self.config, self.config.training, store.record
         vocabularies = (store.source_vocabulary, store.target_vocabulary)
         with enough_memory(self.device, NETWORK_PROBLEM):
-            network = empty_network(config, *map(len, vocabularies)).to_empty(device="cpu").train()
+            network = empty_network(config, *map(len, vocabularies)).train()
+            # `to_empty` would import sympy, which takes half a second.
+            weights = {name: torch.empty(each.shape) for name, each in network.state_dict().items()}
+            network.load_state_dict(weights, assign=True)
             # On the CPU, so that a seed gives the same start on every device.
             network.initialize(torch.Generator().manual_seed(training.seed))
             network = network.to(self.device)
