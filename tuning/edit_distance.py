@@ -44,7 +44,7 @@ class WordAccuracy:
         self, hypotheses: Sequence[Sequence[str]], segments: Sequence[int] | Integers
     ) -> Statistics:
         """See `ReferenceMetric.statistics`."""
-        from phrasescore.kernels.edit_distance import fill_errors  # imports numba
+        from tuning.edit_kernels import fill_errors  # imports numba
 
         texts = [self._units(words) for words in hypotheses]
         result = np.empty((len(texts), self.num_stats))

@@ -95,7 +95,8 @@ class TorchOptimizer:
             first, second, steps = averages
             adam(*inputs, first, second, [], steps, fused=True, amsgrad=False, **more)
         elif self._kind == "adadelta":
-            adadelta(*inputs, *averages, foreach=True, **more)
+            first, second, steps = averages
+            adadelta(*inputs, first, second, steps, foreach=True, **more)
         else:
             # Without momentum.
             buffers: Any = [None] * len(weights)

@@ -261,7 +261,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         if aligned and any(model.objective == "bleu" for model in models) and not only_shown:
             system = read_system(wanted.data.moses_ini)
             system = replace(system, paths_from=wanted.data.paths_from)
-            check_folds(system, *wanted.data.train, *aligned)
+            check_folds(system, wanted.data.train[0], wanted.data.train[1], aligned[0])
     for model in models:
         if model.path is not None and model.path.exists():
             _check_model(wanted.path, model, model.path)
