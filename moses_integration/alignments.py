@@ -67,6 +67,7 @@ def parse_block(lines: Iterable[bytes], path: str, before: int) -> tuple[Numbers
 
     :param before: number of lines in the file before these lines.
     :return: ``(links, 2)``: a source and a target word, 0-based; ``(lines + 1,)``.
+    :raises DataError: if a line is malformed. Word numbers are not checked.
     """
     fields = []
     for number, line in enumerate(lines, start=before + 1):

@@ -115,7 +115,10 @@ class IniText:
         return f"there is no such file in {place if not self.folder else self.folder}"
 
     def rename_files(self, rename: Callable[[str], str]) -> None:
-        """Replace the paths of files, which ``rename`` gets as they are written."""
+        """Replace the paths of files, which ``rename`` gets as they are written.
+
+        :raises ConfigError: if a moses.ini cannot hold a new path.
+        """
         for feature in self.features:
             edits = []
             for word in feature.line.words[1:]:

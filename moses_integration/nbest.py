@@ -209,6 +209,8 @@ def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList
     features are valid but slower to read.
 
     :param new_names: names of features to be added; a line that already has one is an error.
+    :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on
+        reaching an invalid line.
     """
     yield from parse_nbest(read_blocks(path), path, new_names)
 
@@ -238,6 +240,8 @@ def read_every_list(
 
     :param size: the number of sentences; None if the last list is of the last sentence.
     :param allow_missing: whether a sentence may have no list.
+    :param cure: what a message suggests for a sentence without a list.
+    :raises DataError: if there is no list for a sentence, or no sentence for a list.
     """
     expected, hint = 0, f" ({cure})" if cure else ""
     for found in read_nbest(path):

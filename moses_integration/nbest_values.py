@@ -52,6 +52,9 @@ def lists_of(lists: HypothesisLists, new_names: Sequence[str] = ()) -> Iterator[
     """Return the n-best lists with the given hypotheses; "the lists" is their name in messages.
 
     :param new_names: names of features to be added; a hypothesis that has one is an error.
+    :raises ArgumentError: if a sentence has no hypothesis.
+    :raises DataError: if hypotheses cannot be in the same n-best list.
+    :raises TypeError: if a hypothesis is neither a `Hypothesis` nor a sentence.
     """
     lines = []
     for number, hypotheses in enumerate(lists):

@@ -52,7 +52,10 @@ class TextSettings:
 
 
 def read_settings(path: str, lines: Iterable[str]) -> TextSettings:
-    """Return the settings that comments of a moses.ini record; all others have their defaults."""
+    """Return the settings that comments of a moses.ini record; all others have their defaults.
+
+    :raises ConfigError: if a comment is no valid setting.
+    """
     types = {field.name: type(field.default) for field in fields(TextSettings)}
     settings, known = TextSettings(), set()
     for row, text in enumerate(lines):

@@ -143,6 +143,8 @@ class SubwordVocabulary(Vocabulary):
     The pieces are sentencepiece's byte pair encoding (Sennrich et al., 2016) of single words:
     Moses' words are tokens already, and no piece spans two of them. The first piece of a word
     begins with ``▁``.
+
+    :raises ValueError: if the model is malformed.
     """
 
     is_subwords = True

@@ -28,8 +28,9 @@ def fill_errors(
 ) -> None:
     """Fill ``result`` with the errors and the length of the best reference of each text.
 
-    :param units: the units of all texts, which begin at ``starts``; ``known`` is the same of the
-        references, with those of one choice after the other.
+    :param units: the units of all texts; text i begins at ``starts[i]``.
+    :param known: the units of all references, which begin at ``known_starts``. The first reference
+        of every segment comes first, then the second reference of every segment.
     :param owners: the segment of each text.
     """
     segments = (len(known_starts) - 1) // choices

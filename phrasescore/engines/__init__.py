@@ -91,6 +91,7 @@ class WorkerPool(ABC, Generic[Item, Result]):
 
         :param window: maximum number of items that have been read and whose results have not been
             taken, which bounds the memory; None for as many as keep all workers busy.
+        :raises PhrasescoreError: from the work, or if workers die repeatedly.
         """
         size = window or 2 * self.workers + 1
         submitted = ((None, [self.submit(item)]) for item in items)
@@ -153,6 +154,7 @@ def open_pool(
 
     :param gpu_threads: number of threads in this process if the work runs on its GPU.
     :param closed: file descriptors that forked processes close, such as a lock's.
+    :raises PhrasescoreError: on entering, if the work cannot be loaded or no worker starts.
     """
     if engine.engine == "here":
         on_cpu = device_of(work) == "cpu"

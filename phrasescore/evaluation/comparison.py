@@ -94,6 +94,7 @@ class Comparison:
     :param source: the source text, for breakdowns.
     :param has_baseline: whether to compare all other systems with the first one.
     :param metric: what `scores` has; all other results are for BLEU.
+    :raises DataError: if the texts differ in their number of lines.
     """
 
     def __init__(

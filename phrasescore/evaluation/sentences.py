@@ -33,7 +33,11 @@ class Sentences(NamedTuple):
 
 
 def read_text(text: Text, name: str, *, is_source: bool = False) -> Sentences:
-    """Return the sentences of a file, or sentences from Python with a name for messages."""
+    """Return the sentences of a file, or sentences from Python with a name for messages.
+
+    :raises ArgumentError: if there are no sentences.
+    :raises TypeError: if a sentence is neither a string nor a sequence of words.
+    """
     if isinstance(text, str | os.PathLike):
         return read_sentences(os.fspath(text), is_source=is_source)
     sentences = list(text)

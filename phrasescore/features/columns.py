@@ -98,6 +98,8 @@ class Column(ABC):
 
     The first field of a subclass is its argument, and has the name of the kind. The other fields
     are options, whose types and limits are checked.
+
+    :raises ArgumentError: if the value of a field has a wrong type or is out of range.
     """
 
     # The name in n-best lists, to which a number is appended; see `label`.
@@ -204,7 +206,10 @@ def as_columns(columns: Iterable[Column | StrPath]) -> tuple[Column, ...]:
 
 
 def read_column(table: TomlTable) -> Column:
-    """Return the column in a table, whose relative names start in the folder of the file."""
+    """Return the column in a table, whose relative names start in the folder of the file.
+
+    :raises ConfigError: if the table has no kind, or a key that the kind lacks, or a wrong value.
+    """
     try:
         return _read(table).resolved(table)
     except ArgumentError as error:
@@ -251,7 +256,11 @@ def _keys(kind: str) -> set[str]:
 
 
 def check_columns(columns: Sequence[Column], *, of_phrases: bool) -> None:
-    """Check the columns before a file is read."""
+    """Check the columns before a file is read.
+
+    :param of_phrases: whether the columns are added to a phrase table.
+    :raises ArgumentError: if there is no column, or a column that cannot be added.
+    """
     if not columns:
         raise ArgumentError("nothing to add: give a model, or another column")
     for column in columns:

@@ -69,7 +69,10 @@ class NamedFeature(Column):
         return self.feature.title().replace("_", "")
 
     def find_class(self) -> "PackageClass | None":
-        """Return the class of another package, or None for one of our features."""
+        """Return the class of another package, or None for one of our features.
+
+        :raises ArgumentError: if there is no such feature.
+        """
         from phrasescore.features.packages import find_class, find_classes
 
         found = find_class(self.feature)

@@ -65,7 +65,10 @@ class PackageClass:
 
 
 def find_class(name: str) -> PackageClass | None:
-    """Return the class with this name, or None."""
+    """Return the class with this name, or None.
+
+    :raises PluginError: if the name is not unique, or reserved.
+    """
     found = next((each for each in find_classes() if each.name == name), None)
     if found is not None and found.problem is not None:
         raise PluginError(found.title, found.problem)

@@ -54,6 +54,7 @@ def open_at_end(path: str) -> FileIO:
     The file has no buffer: closing it does not retry a write that failed on a full disk.
 
     :raises DataError: if the name is a link, a pipe or a device.
+    :raises OSError: if it cannot be opened.
     """
     with contextlib.suppress(OSError):
         if not stat.S_ISREG(os.lstat(path).st_mode):

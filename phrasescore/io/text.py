@@ -165,6 +165,7 @@ def open_input(path: str) -> io.BufferedReader:
 
     :param path: ``-`` is stdin, which may also be compressed, and is not closed. A file whose name
         ends in ``.gz`` must be gzip. Concatenated compressed files are read as one text.
+    :raises DataError: at the call or on reading, if the file cannot be read or is malformed.
     """
     opened: io.BufferedReader | None = None
     if path != "-":

@@ -161,6 +161,7 @@ def attend(queries: Tensor, read: Annotations, weights: Tensor, out: Tensor) -> 
 
     In the compiled loop, the bits of a row do not depend on the other rows.
 
+    :param queries: ``(rows, units)``.
     :param weights: ``(rows, longest source)``, written; 0 after the end of a source.
     :param out: ``(rows, width)``, written.
     """
@@ -208,7 +209,10 @@ def attend_backward(
 
 
 def spread(gradients: Tensor, weights: Tensor, steps: Steps, places: Places) -> Tensor:
-    """Return the gradient with respect to the values, summed over rows, ``(positions, width)``."""
+    """Return the gradient with respect to the values, summed over rows, ``(positions, width)``.
+
+    :param gradients: the gradients of the weighted sums, ``(rows, width)``.
+    """
     if _is_fused(gradients):
         to_values = gradients.new_zeros(places.count, gradients.shape[1])
         # Pair by pair, so that the sums stay in the cache.

@@ -307,6 +307,8 @@ class PairNetwork(nn.Module):
         """Return log p of one word per row, ``(rows,)``.
 
         With a sampled softmax, training uses an estimate.
+
+        :param rows: inputs of the softmax, ``(rows, width)``.
         """
         weight, bias = self.output.weight, self.output.bias
         sample = self.softmax.sample if self.training else None

@@ -91,6 +91,7 @@ class WordProbabilities:
     def log_normalizers(self, rows: Tensor, *, check_range: bool = True) -> Tensor:
         """Return the log-sum-exp over the logits of each row, ``(rows,)`` float64.
 
+        :param rows: ``(rows, rank)`` float32.
         :param check_range: whether to recompute sums that are out of range, which waits for a GPU;
             otherwise, they are NaN.
         """

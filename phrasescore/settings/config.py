@@ -179,7 +179,10 @@ class Config:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], path: str) -> "Config":
-        """Create settings from parsed TOML tables; missing settings keep their defaults."""
+        """Create settings from parsed TOML tables; missing settings keep their defaults.
+
+        :raises ConfigError: at the first key that is unknown, of a wrong type or out of range.
+        """
         kind = values.get("kind", "encoder-decoder")
         network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
@@ -308,7 +311,10 @@ def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Co
 
 
 def check_resumable(old: Config, new: Config) -> None:
-    """Check that a run with the settings ``old`` can be resumed with ``new``."""
+    """Check that a run with the settings ``old`` can be resumed with ``new``.
+
+    :raises ConfigError: at the first setting that differs and changes the weights.
+    """
     if old.kind != new.kind:
         raise ConfigError("--resume", "kind", f"the run to resume has the kind {old.kind!r}")
     before, after = old.to_dict(), new.to_dict()

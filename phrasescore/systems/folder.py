@@ -29,7 +29,10 @@ STEPS = "steps.json"  # the state of an experiment
 
 
 def find_system_file(path: str) -> str:
-    """Return the system.toml or moses.ini that a name stands for; see `read_system`."""
+    """Return the system.toml or moses.ini that a name stands for; see `read_system`.
+
+    :raises PhrasescoreError: if there is none.
+    """
     expected = "expected a system: a folder with system.toml, or a moses.ini"
     if is_stream(path):
         raise PhrasescoreError(f"{path}: {expected}; found a stream")
@@ -54,7 +57,7 @@ def find_system_file(path: str) -> str:
 
 
 def _find_row(path: str) -> str | None:
-    """Return the system that an experiment recorded for its folder, or for that of a row."""
+    """Return the path of the system that an experiment's folder, or a row's folder, stands for."""
     folder = os.path.realpath(path)
     for base in (folder, os.path.dirname(folder)):
         table = os.path.join(base, TABLE)

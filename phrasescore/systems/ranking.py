@@ -185,7 +185,10 @@ def load_list_features(
     *,
     sets_threads: bool = True,
 ) -> Scoring | None:
-    """Load the features of a system's lists; None if it has none."""
+    """Load the features of a system's lists; None if it has none.
+
+    :raises ConfigError: if they cannot be combined.
+    """
     if not system.lists:
         return None
     try:

@@ -106,7 +106,10 @@ def _without_folders(column: Column) -> str:
 
 
 def check_folder(work: Path, named: Iterable[str]) -> None:
-    """Check that a run overwrites and removes only files from earlier runs in its folder."""
+    """Check that a run overwrites and removes only files from earlier runs in its folder.
+
+    :raises PhrasescoreError: if one of them, or an unknown file, has a name that the run will use.
+    """
     folder = os.path.realpath(work)
     for name in named:
         above, base = os.path.split(os.path.realpath(name))

@@ -53,7 +53,10 @@ class SearchOutput(NamedTuple):
 
 
 def read_configuration(system: System) -> DecoderConfiguration:
-    """Return the decoder's part of a system, with the system's limits."""
+    """Return the decoder's part of a system, with the system's limits.
+
+    :raises ConfigError: if the search of this package does not support something in the moses.ini.
+    """
     configuration = DecoderConfiguration.read(str(system.moses_ini), system.paths_from)
     return configuration.with_limits(
         **{LIMITS[section]: value for section, value in system.limits.items()}
@@ -64,6 +67,8 @@ def search_weights(system: System, configuration: DecoderConfiguration) -> Weigh
     """Return the system's weights for the search; none if they are those of the moses.ini.
 
     The search reads those itself, with all digits and for features that n-best lists omit.
+
+    :raises ConfigError: if a feature has another number of weights.
     """
     given = system.weights.search
     if system.weights_path is None and given == system.read_ini().tuneable_weights():
@@ -113,6 +118,7 @@ class DecoderFeatures:
         """Return the weights of the search, and those that order its lists.
 
         :param added: the features of the lists that the decoder lacks.
+        :raises ConfigError: if the system's weights do not fit its features.
         """
         given = system.weights._replace(search=self.given)
         weights = replace(system, weights=given).check_weights(self.sizes, self.shown, added)

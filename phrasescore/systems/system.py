@@ -121,7 +121,10 @@ class System:
         return folder if folder and name == "system.toml" else self.path
 
     def read_ini(self) -> MosesIni:
-        """Return the moses.ini."""
+        """Return the moses.ini.
+
+        :raises ConfigError: if the system has none.
+        """
         if self.moses_ini is None:
             raise ConfigError(self.path, "moses_ini", "is missing: expected a moses.ini")
         return MosesIni.read(str(self.moses_ini), self.paths_from)
@@ -207,6 +210,8 @@ def read_system(path: StrPath, changes: Sequence[str] = ()) -> System:
     :param path: the folder of a system, of an experiment or of one of its rows; or the file
         system.toml, or a moses.ini. An experiment stands for the row that is best on dev.
     :param changes: settings that replace those in the file, such as "limits.stack=30".
+    :raises ConfigError: if the file is invalid.
+    :raises PhrasescoreError: if a file or a model is missing.
     """
     path = find_system_file(os.fspath(path))
     if path.endswith(".ini"):

@@ -160,6 +160,8 @@ class TextConverter:
         """Return the sentence in a line, given by its 1-based number and its bytes.
 
         A byte order mark at its beginning, as in a sentence from a file of its own, is left out.
+
+        :raises DataError: if the line is not UTF-8, too long, or has markup or factors.
         """
         raw = raw.removeprefix(codecs.BOM_UTF8)
         if self._prepare is not None:

@@ -92,7 +92,10 @@ def device_of_rank(name: str) -> torch.device:
 
 @contextlib.contextmanager
 def joined_ranks(device: torch.device) -> Iterator[Ranks]:
-    """Join the ranks that torchrun has started; without torchrun, this process is the only rank."""
+    """Join the ranks that torchrun has started; without torchrun, this process is the only rank.
+
+    :raises RankLostError: if the other ranks cannot be reached.
+    """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         yield Ranks()
         return

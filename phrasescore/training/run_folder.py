@@ -171,6 +171,8 @@ class RunFolder:
         """Restore the network and the optimizer; return the saved state and the recent weights.
 
         Without a saved state, return the state of a new run.
+
+        :raises PhrasescoreError: if the state is damaged or belongs to another network.
         """
         state = self.state
         if state is None:

@@ -197,7 +197,9 @@ def run_steps(
                         raise PhrasescoreError(problem)
                     states.finish(process.step)
                     took = format_duration(states.state(process.step).seconds or 0)
-                    say(f"{position(process.step)}: {process.step.name} took {took}")
+                    unfinished = [*waiting, *(other.step for other in running)]
+                    left = time_left(steps, states, unfinished, jobs)
+                    say(f"{position(process.step)}: {process.step.name} took {took}{left}")
                     finish(process.step)
     except BaseException:
         try:
@@ -207,6 +209,33 @@ def run_steps(
                 process.close()
                 states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
         raise
+
+
+def time_left(
+    steps: Sequence[Step], states: StepStates, unfinished: Sequence[Step], jobs: int
+) -> str:
+    """Return text about the time that the unfinished steps take, or "" if nothing is known.
+
+    Training has its limit of time; other steps take as long as finished steps of the same function.
+    """
+    times: dict[str, list[float]] = {}
+    for step in steps:
+        if (seconds := states.state(step).seconds) is not None:
+            times.setdefault(step.function, []).append(seconds)
+    total, is_known = 0.0, True
+    for step in unfinished:
+        if states.is_done(step):
+            continue
+        minutes = getattr(step.settings.get("settings"), "minutes", None)
+        if minutes is not None:
+            total += 60 * minutes
+        elif (known := times.get(step.function)) is not None:
+            total += sum(known) / len(known)
+        else:
+            is_known = False
+    if not total:
+        return ""
+    return f"; {'about' if is_known else 'more than'} {format_duration(total / jobs)} left"
 
 
 def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:

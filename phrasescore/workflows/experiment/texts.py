@@ -48,7 +48,10 @@ class SystemText:
         return cls(TextProcessing.of(ini), ini.text_settings().characters, table)
 
     def prepare(self, texts: Mapping[str, Text], folder: Path) -> dict[str, Text]:
-        """Return the prepared texts, which are written to a new folder if they must be changed."""
+        """Return the prepared texts, which are written to a new folder if they must be changed.
+
+        :raises DataError: if the table lacks most of the words of a text.
+        """
         for path in texts.get(MONOLINGUAL, ()):
             if not any(self._sentences(1, path)):
                 raise DataError(str(path), None, "expected a text, found no word")

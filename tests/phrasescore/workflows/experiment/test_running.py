@@ -8,13 +8,16 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.settings.training import NewNetwork
 from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.process import RunningStep, stop
+from phrasescore.workflows.experiment.run import time_left
 from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 
@@ -185,17 +188,37 @@ def _interrupt(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def test_each_step_is_said_with_its_time(steps: Steps, caplog: pytest.LogCaptureFixture) -> None:
+def test_each_step_is_said_with_its_time_and_what_is_left(
+    steps: Steps, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.DEBUG, logger="phrasescore"):
         steps.run()
     first, took = steps.said[:2]
     assert first == "step 1 of 3: a"
-    assert re.fullmatch(r"step 1 of 3: a took \d+:\d\d", took)
+    assert re.fullmatch(r"step 1 of 3: a took \d+:\d\d", took)  # nothing is known of other verbs
     # The settings are for --verbose, and at the beginning of the log.
     source, output = steps.folder / "input", steps.folder / "a.out"
     line = f'$ a {{"source": "{source}", "output": "{output}", "more": []}}'
     assert line in caplog.messages
     assert (steps.folder / "logs" / "a.log").read_text() == f"{line}\nworking on a\n"
+
+
+def test_the_time_that_is_left_is_that_of_limits_and_of_finished_steps(steps: Steps) -> None:
+    steps.run()
+    states = StepStates(steps.folder)
+    done = steps.steps()[0]
+    states.state(done).seconds = 90.0
+    new = [
+        replace(done, name="same", settings={}),
+        replace(done, name="train", function="train", settings={"settings": NewNetwork(minutes=2)}),
+        replace(done, name="unknown", function="rare", settings={}),
+    ]
+    everything = [done, *new]
+    assert time_left(everything, states, new[:1], 1) == "; about 1:30 left"
+    assert time_left(everything, states, new[:2], 2) == "; about 1:45 left"  # (90 + 120) / 2 s
+    assert time_left(everything, states, new, 1) == "; more than 3:30 left"
+    assert time_left(everything, states, new[2:], 1) == ""
+    assert time_left(everything, states, [done], 1) == ""
 
 
 def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:
