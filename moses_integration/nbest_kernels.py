@@ -140,8 +140,10 @@ def insert_texts(text, begins, ends, positions, added, starts, stops):  # type: 
     :param positions: ``(lines,)``: where to insert the text of each line.
     :param starts: ``(lines,)``: where this text begins in ``added``; ``stops``: where it ends.
     """
-    out = np.empty((ends - begins).sum() + (stops - starts).sum(), np.uint8)
-    to = 0
+    size = to = 0
+    for line in range(len(positions)):
+        size += ends[line] - begins[line] + stops[line] - starts[line]
+    out = np.empty(size, np.uint8)
     for line in range(len(positions)):
         for part, begin, end in (
             (text, begins[line], positions[line]),

@@ -136,7 +136,9 @@ def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, la
         for lane in range(min(_LANES, end - begin)):
             height = slope[lane] * step + intercept[lane]
             lanes[lane] = height if height > lanes[lane] else lanes[lane]
-    best = lanes.max()
+    best = -np.inf
+    for height in lanes:
+        best = max(best, height)
     best_row = end
     for lane in range(_LANES):
         if lanes[lane] == best:

@@ -139,6 +139,14 @@ _KERNEL = kept_njit()
 
 
 @_KERNEL
+def _are_equal(one: Any, other: Any) -> bool:
+    same = True
+    for column in range(len(one)):
+        same = same and one[column] == other[column]
+    return same
+
+
+@_KERNEL
 def _group_rows(stats: Any, starts: Any) -> Any:
     """Return each row's group within its segment, each group's first row, and segment starts."""
     indices = np.empty(len(stats), np.int64)
@@ -154,7 +162,7 @@ def _group_rows(stats: Any, starts: Any) -> Any:
                 key = key * 1.618033988749895 + stats[row, column]
             index = size
             for group in range(base, size):
-                if keys[group] == key and (stats[firsts[group]] == stats[row]).all():
+                if keys[group] == key and _are_equal(stats[firsts[group]], stats[row]):
                     index = group
                     break
             if index == size:

@@ -278,7 +278,10 @@ def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
     """Sort the hypotheses in each block by their score plus the score for the jump to the span."""
     hypotheses, coverages = tables.hypotheses, tables.coverages
     rows, cells = np.zeros(len(blocks) + 1, np.int64), np.zeros(len(blocks) + 1, np.int64)
-    numbers = np.empty((blocks[:, 1] - blocks[:, 0]).sum(), np.int32)
+    size = 0
+    for block in blocks:
+        size += block[1] - block[0]
+    numbers = np.empty(size, np.int32)
     for number in range(len(blocks)):
         block = blocks[number]
         scores = np.empty(block[1] - block[0])

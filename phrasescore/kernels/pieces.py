@@ -25,8 +25,14 @@ _mix = _KERNEL(mix)
 @_KERNEL
 def _merged(pairs, merged, key):  # type: ignore[no-untyped-def]
     """Return the id of the piece that a pair of pieces forms, or 0."""
-    place = np.searchsorted(pairs, key)
-    return merged[place] if place < len(pairs) and pairs[place] == key else 0
+    low, high = 0, len(pairs)
+    while low < high:
+        place = (low + high) // 2
+        if pairs[place] < key:
+            low = place + 1
+        else:
+            high = place
+    return merged[low] if low < len(pairs) and pairs[low] == key else 0
 
 
 @_KERNEL

@@ -110,7 +110,7 @@ def _read_values(text, starts, ends, fields, order, is_begin):  # type: ignore[n
         return FIELDS, 0.0, 0.0
     stop, log_prob, _ = read_number(text, starts[0], ends[0])
     are_numbers, backoff = stop == ends[0], -0.0
-    if is_begin and np.array_equal(text[starts[0] : ends[0]], _MINUS_INFINITY):
+    if is_begin and _is_minus_infinity(text, starts[0], ends[0]):
         are_numbers, log_prob = True, -99.0
     if fields == order + 2:
         stop, backoff, _ = read_number(text, starts[order + 1], ends[order + 1])
@@ -119,6 +119,16 @@ def _read_values(text, starts, ends, fields, order, is_begin):  # type: ignore[n
         return NO_NUMBER, 0.0, 0.0
     problem = POSITIVE if log_prob > 0.0 else DONE
     return problem, log_prob, -0.0 if backoff == 0.0 else backoff
+
+
+@KERNEL
+def _is_minus_infinity(text: Any, start: int, end: int) -> bool:
+    if end - start != len(_MINUS_INFINITY):
+        return False
+    same = True
+    for place in range(len(_MINUS_INFINITY)):
+        same = same and text[start + place] == _MINUS_INFINITY[place]
+    return same
 
 
 @KERNEL

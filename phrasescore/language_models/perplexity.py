@@ -14,7 +14,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.language_models.ngram_scorer import NgramScorer
-from phrasescore.records import each_words
 
 if TYPE_CHECKING:
     from phrasescore.language_models.word_scorer import WordScorer
@@ -78,7 +77,7 @@ def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]])
     from phrasescore.scoring.tree_scorer import sum_parts
 
     log_probs, unknown = [np.zeros(0)], [np.zeros(0, dtype=bool)]
-    iterator = each_words("sentences", sentences)
+    iterator = iter(sentences)
     while part := list(islice(iterator, _SENTENCES)):
         numbers: dict[str, int] = {}
         text, starts = [], []
@@ -102,7 +101,7 @@ def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]])
 
 def score_with_ngrams(model: NgramScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
     """Return the scores of a text under an n-gram model."""
-    iterator = each_words("sentences", sentences)
+    iterator = iter(sentences)
     parts = [TextScores(np.zeros(0), np.zeros(0, dtype=bool))]
     while part := list(islice(iterator, _SENTENCES)):
         parts.append(TextScores(*model.score_words(part)))

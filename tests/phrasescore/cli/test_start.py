@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-HEAVY = {"torch", "numba", "scipy", "sympy", "torch._dynamo", "matplotlib", "ray"}
+# Without the compiler, which loads scipy.linalg, numba only runs code that was kept.
+HEAVY = {"torch", "numba", "scipy.linalg", "sympy", "torch._dynamo", "matplotlib", "ray"}
 _LOADED = """\
 import sys
 from phrasescore.cli import main
@@ -23,14 +24,18 @@ finally:
         ("--help", set()),
         ("train --help", set()),
         ("evaluate t --references t", set()),
-        ("train rnnsearch s t --updates 1 --device cpu -o model", {"torch", "numba", "scipy"}),
+        ("build-lm t --order 2 --discount-fallback -o lm", {"numba"}),
+        ("train rnnsearch s t --updates 1 --device cpu -o model", {"torch", "numba"}),
     ],
 )
 def test_a_verb_loads_only_what_it_needs(command: str, wanted: set[str], tmp_path: Path) -> None:
-    for name in "st":
-        lines = "".join(f"{name} {number} .\n" for number in range(80))
-        (tmp_path / name).write_text(lines)
     call = (sys.executable, "-c", _LOADED, *command.split())
-    done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    for run in ("first", "second"):  # the first call may compile
+        folder = tmp_path / run
+        folder.mkdir()
+        for name in "st":
+            lines = "".join(f"{name} {number} .\n" for number in range(80))
+            (folder / name).write_text(lines)
+        done = subprocess.run(call, cwd=folder, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
     assert HEAVY.intersection(done.stderr.splitlines()) == wanted
