@@ -30,6 +30,9 @@ _DIFFERENCE = 6e-6
 _PARTS = 8  # of the pool, always as many: results do not depend on the threads
 # Smaller probabilities are ignored; the total for a list of 1,000 changes by at most 1e-15.
 _NEGLIGIBLE = 1e-18
+# The penalty for a squared distance of 1 from the start, in units of the metric (0 to 1). Weights
+# are in units of the features' standard deviations.
+_PENALTY = 1e-5
 _ITERATIONS = 30  # maximum number of L-BFGS iterations at each scale
 
 
@@ -85,7 +88,7 @@ def search_expected_score(problem: Problem) -> Solution:
     from the start weights is subtracted. The result is the best-scoring weight vector on the pool
     among all that L-BFGS visits.
     """
-    pool, settings = problem.pool, problem.settings
+    pool = problem.pool
     units = pool.deviations()
     spread = pool.score_deviation(problem.start) or 1.0
     start = problem.start * units / spread
@@ -97,13 +100,13 @@ def search_expected_score(problem: Problem) -> Solution:
         weights = start.copy()
         weights[problem.free] = free
         expected = expected_score(
-            pool, problem.metric, weights / units, scale, threads=settings.threads
+            pool, problem.metric, weights / units, scale, threads=problem.settings.threads
         )
         if expected.best_score > best_score:
             best, best_score = weights, expected.best_score
         distance = free - start[problem.free]
-        penalty = settings.penalty * float(distance @ distance)
-        slopes = (expected.gradient / units)[problem.free] - 2 * settings.penalty * distance
+        penalty = _PENALTY * float(distance @ distance)
+        slopes = (expected.gradient / units)[problem.free] - 2 * _PENALTY * distance
         return penalty - expected.score, -slopes
 
     def count_iteration(_free: Vector) -> None:

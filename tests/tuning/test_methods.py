@@ -8,14 +8,21 @@ import pytest
 from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
+from tuning import mert
 from tuning.methods import Optimise, Problem, Solution, StopTuning, load_method
 from tuning.metrics import CorpusBleu
 from tuning.settings import METHODS, TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])
-# Enough for a small pool, and quick.
-SETTINGS = TuneSettings(starts=4, near_starts=2, directions=4)
+SETTINGS = TuneSettings(starts=4)
 METRIC = CorpusBleu()
+
+
+@pytest.fixture(autouse=True)
+def quick_mert(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw fewer starts and directions, which are enough for a small pool."""
+    monkeypatch.setattr(mert, "NEAR_STARTS", 2)
+    monkeypatch.setattr(mert, "DIRECTIONS", 4)
 
 
 @pytest.fixture(params=METHODS)
