@@ -9,7 +9,7 @@ import pytest
 from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
 from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
-from tuning.methods import Tuned, load_method
+from tuning.methods import Tuned, optimise
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 from tuning.settings import TuneSettings
@@ -171,11 +171,11 @@ def test_nothing_is_best_before_the_first_round() -> None:
 def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
     method: str, seed: int
 ) -> None:
-    decoder, optimise = ListFeatureDecoder(seed), load_method(method)
+    decoder, settings = ListFeatureDecoder(seed), TuneSettings()
     own = {name: weights for name, weights in START.items() if name != NETWORK}
     lists = decoder(1, own).distinct()
     start = weights_vector(START, LABELS)
-    once = optimise(lists, decoder.metric, start, TuneSettings(), seed=seed)
+    once = optimise(method, lists, decoder.metric, start, settings, seed=seed)
     assert once.score > once.start_score + 0.09
     # Version 0.1 decoded with these weights, less the one that the decoder does not know.
     less = named_weights(once.weights, LABELS)
@@ -186,7 +186,7 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
         decoder,
         decoder.metric,
         WeightPair(own, START),
-        lambda *found: optimise(found[0], found[1], found[2], TuneSettings(), seed=found[3]),
+        lambda *found: optimise(method, *found[:3], settings, seed=found[3]),
         seed,
         iterations=6,
         list_features=frozenset([NETWORK]),

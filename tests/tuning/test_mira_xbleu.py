@@ -12,7 +12,7 @@ from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.edit_distance import WordAccuracy
 from tuning.expected_bleu import expected_score
-from tuning.methods import Problem, load_method
+from tuning.methods import Problem, optimise
 from tuning.metrics import CorpusBleu, bleu
 from tuning.mira import _Corpus, _group_rows, _hope_and_fear, _Mira, search_mira
 from tuning.pool import Pool, Vector
@@ -240,7 +240,7 @@ def test_the_gradient_of_another_metric_is_that_of_finite_differences() -> None:
 def test_methods_find_the_best_of_another_metric(name: str) -> None:
     pool, metric = _accuracy_pool()
     start = np.array([-0.5, 0.2, 0.3])
-    found = load_method(name)(pool, metric, start, TuneSettings(), seed=1)
+    found = optimise(name, pool, metric, start, TuneSettings(), seed=1)
     # The last hypothesis of each segment has most words right.
     assert pool.model_best(found.weights).tolist() == [3, 7, 11]
 
@@ -248,13 +248,13 @@ def test_methods_find_the_best_of_another_metric(name: str) -> None:
 def test_expected_bleu_finds_a_planted_vector() -> None:
     planted = np.array([0.2, 1.0, -0.6])
     pool = random_pool(5, num_segments=100, size=30)
-    found = load_method("xbleu")(pool, BLEU, np.ones(3), TuneSettings(), seed=1).weights
+    found = optimise("xbleu", pool, BLEU, np.ones(3), TuneSettings(), seed=1).weights
     assert found @ planted / np.linalg.norm(found) / np.linalg.norm(planted) > 0.95
 
 
 def test_a_penalty_keeps_the_direction_near_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, start = random_pool(5, num_segments=50), np.ones(3)
-    far = load_method("xbleu")(pool, BLEU, start, TuneSettings(), seed=1).weights
+    far = optimise("xbleu", pool, BLEU, start, TuneSettings(), seed=1).weights
     monkeypatch.setattr(tuning.expected_bleu, "_PENALTY", 1.0)
-    near = load_method("xbleu")(pool, BLEU, start, TuneSettings(), seed=1).weights
+    near = optimise("xbleu", pool, BLEU, start, TuneSettings(), seed=1).weights
     assert near @ start / np.linalg.norm(near) > far @ start / np.linalg.norm(far) + 0.2
