@@ -93,7 +93,7 @@ def search_expected_score(problem: Problem) -> Solution:
     spread = pool.score_deviation(problem.start) or 1.0
     start = problem.start * units / spread
     best, best_score = start, pool.score(problem.metric, problem.start)
-    current, iterations = start, 0
+    current = start
 
     def loss(free: Vector, scale: float) -> tuple[float, Vector]:
         nonlocal best, best_score
@@ -109,9 +109,7 @@ def search_expected_score(problem: Problem) -> Solution:
         slopes = (expected.gradient / units)[problem.free] - 2 * _PENALTY * distance
         return penalty - expected.score, -slopes
 
-    def count_iteration(_free: Vector) -> None:
-        nonlocal iterations
-        iterations += 1
+    def report_iteration(_free: Vector) -> None:
         problem.report(f"best so far {100 * best_score:.2f}")
 
     try:
@@ -122,7 +120,7 @@ def search_expected_score(problem: Problem) -> Solution:
                 args=(scale,),
                 jac=True,
                 method="L-BFGS-B",
-                callback=count_iteration,
+                callback=report_iteration,
                 options={"maxiter": _ITERATIONS, "ftol": 1e-7, "gtol": 1e-6},
             )
             current = start.copy()
@@ -133,7 +131,7 @@ def search_expected_score(problem: Problem) -> Solution:
             )
     except StopTuning:
         pass
-    return Solution(best / units * spread, iterations)
+    return Solution(best / units * spread)
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:

@@ -59,7 +59,6 @@ class _CoordinateWalk:
     scores: Vector
     metric: float
     random: np.random.Generator
-    searches: int = 0
     rounds: int = 0
     done: bool = False  # whether a round changed nothing or reached the limit on rounds
 
@@ -76,8 +75,7 @@ def search_mert(problem: Problem) -> Solution:
     with contextlib.suppress(StopTuning):
         _walk_everywhere(walks, search)
     best = max(walks, key=attrgetter("metric"))
-    searches = sum(walk.searches for walk in walks)
-    return Solution(best.weights * best.length / search.units, searches)
+    return Solution(best.weights * best.length / search.units)
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:
@@ -225,7 +223,6 @@ class _MertSearch:
         slopes, pool = self._scores(direction), self._pool
         profile = metric_along(slopes, walk.scores, pool.stats, pool.starts, self._metric, LIMIT)
         step = best_step(profile)
-        walk.searches += 1
         if step.gain > _RISE:
             weights = walk.weights + step.step * direction
             size = float(np.linalg.norm(weights))

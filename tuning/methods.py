@@ -46,7 +46,6 @@ class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
     weights: Vector  # (features,): the weights, at any scale unless some of them are fixed
-    steps: int  # the number of steps, such as iterations or epochs
     notes: tuple[str, ...] = ()  # messages for the user
 
 
@@ -63,10 +62,7 @@ class Tuned:
     # The metric, 0 to 1, of the hypotheses that the weights and the start weights select.
     score: float
     start_score: float
-    method: str
-    seed: int
-    steps: int
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # messages for the user
 
 
 def optimise(
@@ -98,11 +94,11 @@ def optimise(
     notes = (f"constant in every list, so their weights do not change: {names}",) if names else ()
     start_score = pool.score(metric, start)
 
-    def tuned(weights: Vector, score: float, steps: int, *more: str) -> Tuned:
-        return Tuned(weights, score, start_score, method, seed, steps, notes + more)
+    def tuned(weights: Vector, score: float, *more: str) -> Tuned:
+        return Tuned(weights, score, start_score, notes + more)
 
     if reason := _nothing_to_tune(pool, constant, fixed):
-        return tuned(start, start_score, 0, f"{reason}: keeping the start weights")
+        return tuned(start, start_score, f"{reason}: keeping the start weights")
     varying = ~constant
     small = pool if varying.all() else pool.with_features(varying)
     free = ~fixed[varying]
@@ -110,17 +106,17 @@ def optimise(
     try:
         solution = search(problem)
     except StopTuning:  # before the first result
-        return tuned(start, start_score, 0, "stopped: keeping the start weights")
+        return tuned(start, start_score, "stopped: keeping the start weights")
     weights = start.copy()
     weights[varying] = _scaled(solution.weights, start[varying], free)
     score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
     if score > start_score:
-        return tuned(weights, score, solution.steps, *solution.notes)
+        return tuned(weights, score, *solution.notes)
     reason = f"found no weights that improve {metric.name}"
     if start_score == 0 and score <= 0:
         reason = f"{metric.name} is 0 for all weights tried"
     note = f"{reason}: keeping the start weights"
-    return tuned(start, start_score, solution.steps, *solution.notes, note)
+    return tuned(start, start_score, *solution.notes, note)
 
 
 def _check_start(start: Vector, constant: Mask) -> None:

@@ -119,7 +119,7 @@ def search_mira(problem: Problem) -> Solution:
     best, best_score = problem.start, pool.score(problem.metric, problem.start)
     random = np.random.default_rng(problem.seed)
     epochs = max(_EPOCHS, -(-_LEAST_VISITS // pool.num_segments))
-    epoch = halvings = 0
+    halvings = 0
     try:
         for epoch in range(1, epochs + 1):
             moved = mira.learn(random.permutation(pool.num_segments))
@@ -136,7 +136,7 @@ def search_mira(problem: Problem) -> Solution:
                 halvings += 1
     except StopTuning:
         pass
-    return Solution(best, epoch)
+    return Solution(best)
 
 
 _KERNEL = kept_njit()

@@ -79,6 +79,7 @@ class Optimiser:
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         """Return weights that are at least as good as the start."""
         settings = self.settings(pool.labels)
+        method = self.tuning.method
         with catching_signals() as caught:
 
             def report_or_stop(line: str) -> None:
@@ -86,13 +87,12 @@ class Optimiser:
                 if caught:
                     raise StopTuning
 
-            method = self.tuning.method
             tuned = optimise(
                 method, pool, metric, start, settings, seed=seed, report=report_or_stop
             )
             self.stopped_by = caught[0] if caught else None
         for note in tuned.notes:
-            _logger.info("%s: %s", tuned.method, note)
+            _logger.info("%s: %s", method, note)
         return tuned
 
 

@@ -53,7 +53,7 @@ class Script:
         self.seeds.append(seed)
         weights = np.array(self.found[len(self.starts) - 1])
         scores = pool.score(metric, weights), pool.score(metric, start)
-        return Tuned(weights, *scores, "script", seed, 1, ())
+        return Tuned(weights, *scores, ())
 
     def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[Decided] = ()):  # type: ignore[no-untyped-def]
         self.seen: list[LoopResult] = []
@@ -229,7 +229,7 @@ class TwoSigns:
             tried = [start, *(np.array([1.0, weight]) for weight in self._list_weights)]
             weights = max(tried, key=lambda each: pool.score(metric, each))
             score = pool.score(metric, weights)
-        return Tuned(weights, score, pool.score(metric, start), "two signs", seed, 1, ())
+        return Tuned(weights, score, pool.score(metric, start), ())
 
     def run(self, decided: Sequence[Decided] = (), start: float = 0) -> LoopResult:
         pair = WeightPair({"A": (1.0,)}, {"A": (1.0,), "B": (start,)})
@@ -313,8 +313,8 @@ class Cliff:
         )
 
 
-def towards_one(pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
-    return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), "script", seed, 1, ())
+def towards_one(pool: Pool, metric: Metric, start: Vector, _seed: int) -> Tuned:
+    return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), ())
 
 
 def run_cliff(decoder: Cliff, rounds: int) -> tuple[LoopResult, list[str]]:

@@ -90,7 +90,6 @@ def test_without_random_starts_it_climbs_from_the_weights_given(
     start, settings = np.array([1.0, 0.1, 0.1]), TuneSettings(starts=0)
     found = optimise("mert", random_pool(4), METRIC, start, settings, seed=1)
     assert found.score > found.start_score
-    assert found.steps == 1 + 3  # along the gradient and the axes
 
 
 @pytest.mark.parametrize(("small", "expected"), [(90, 4), (180, 4), (900, 20), (9000, 40)])

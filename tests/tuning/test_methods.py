@@ -36,8 +36,6 @@ def test_a_method_raises_the_metric_and_says_by_how_much(method: str) -> None:
     found = optimise(method, pool, METRIC, START, SETTINGS, seed=1, report=lines.append)
     assert found.start_score == pool.score(METRIC, START)
     assert found.score == pool.score(METRIC, found.weights) > found.start_score + 0.01
-    assert (found.method, found.seed) == (method, 1)
-    assert found.steps > 0
     assert lines
     assert np.abs(found.weights).sum() == pytest.approx(1.0, rel=1e-12)
     assert START.tolist() == [0.5, -0.2, 0.3]  # as it was
@@ -145,10 +143,8 @@ def test_a_search_may_be_stopped_often_and_has_something_by_then(method: str) ->
             raise StopTuning
 
     found = optimise(method, pool, METRIC, START, SETTINGS, seed=1, report=count)
-    whole = optimise(method, pool, METRIC, START, SETTINGS, seed=1)
     assert reports == 10  # and nothing was done any more
     assert found.score > found.start_score
-    assert 0 < found.steps < whole.steps
 
 
 @pytest.mark.parametrize("bad", [np.zeros(3), np.full(3, np.nan)], ids=["zero", "nan"])
@@ -156,7 +152,7 @@ def test_whatever_a_search_returns_the_promises_hold(
     monkeypatch: pytest.MonkeyPatch, bad: np.ndarray
 ) -> None:
     def search(_problem: Problem) -> Solution:
-        return Solution(bad, 7, ("said something",))
+        return Solution(bad, ("said something",))
 
     monkeypatch.setattr(mert, "search_mert", search)
     found = optimise("mert", random_pool(1), METRIC, START, SETTINGS, seed=1)
@@ -168,7 +164,7 @@ def test_whatever_a_search_returns_the_promises_hold(
 def test_worse_weights_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = random_pool(1)
     best = optimise("mert", pool, METRIC, START, SETTINGS, seed=1)
-    monkeypatch.setattr(mert, "search_mert", lambda _: Solution(-best.weights, 1))
+    monkeypatch.setattr(mert, "search_mert", lambda _: Solution(-best.weights))
     found = optimise("mert", pool, METRIC, best.weights, SETTINGS, seed=1)
     assert found.weights.tolist() == best.weights.tolist()
     assert pool.score(METRIC, -best.weights) < found.score == best.score
