@@ -6,7 +6,7 @@ kept, up to the width of the beam. A hypothesis that ends is complete and narrow
 the beam can become better than the complete ones: a log-probability never increases.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -24,7 +24,6 @@ from phrasescore.generation.generator import (
     TargetWork,
 )
 from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
-from phrasescore.records import each_words
 from phrasescore.vocabulary import Vocabulary
 
 # Sources are batched so that their beams have about this many hypotheses (rows per step).
@@ -73,7 +72,7 @@ def _search_window(
 
 
 def beam_search(
-    generator: Generator, sources: Iterable[str | Sequence[str]], settings: BeamSettings
+    generator: Generator, sources: Sequence[Source], settings: BeamSettings
 ) -> list[list[Generated]]:
     """Return up to ``settings.num_best`` targets for each source, best first.
 
@@ -82,14 +81,13 @@ def beam_search(
     best prefix of that length is returned, with ``finished`` False.
     """
     size = _batch_size(generator, settings)
-    texts = list(each_words("sources", sources))
     # Sources of similar lengths end at about the same step, so few steps have few rows.
-    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-    targets: list[list[Generated]] = [[] for _ in texts]
+    order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+    targets: list[list[Generated]] = [[] for _ in sources]
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            search = _SentenceBeam(generator, [texts[index] for index in part], settings)
+            search = _SentenceBeam(generator, [sources[index] for index in part], settings)
             for index, best in zip(part, search.run(), strict=True):
                 targets[index] = best
     return targets

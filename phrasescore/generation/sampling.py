@@ -5,7 +5,7 @@ number: numpy's Philox generator with the key (seed, source) and the counter (0,
 yields one number per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -23,7 +23,6 @@ from phrasescore.generation.generator import (
     TargetWork,
 )
 from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
-from phrasescore.records import each_words
 from phrasescore.vocabulary import Vocabulary
 
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}  # maximum number of samples drawn together
@@ -63,7 +62,7 @@ def _draw_window(
 
 def sample_targets(
     generator: Generator,
-    sources: Iterable[str | Sequence[str]],
+    sources: Sequence[Source],
     settings: SampleSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Generated]]:
@@ -74,15 +73,14 @@ def sample_targets(
 
     :param numbers: the number of each source, on which its samples depend; by default 0, 1, ...
     """
-    texts = list(each_words("sources", sources))
     if numbers is None:
-        numbers = range(len(texts))
+        numbers = range(len(sources))
     size = _batch_size(generator, settings)
     targets: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
-        for start in range(0, len(texts), size):
+        for start in range(0, len(sources), size):
             part = slice(start, start + size)
-            targets += _Sampler(generator, texts[part], settings, numbers[part]).run()
+            targets += _Sampler(generator, sources[part], settings, numbers[part]).run()
     return targets
 
 
@@ -182,8 +180,8 @@ class CountedSample(NamedTuple):
 
 def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
     """Return the distinct targets with their counts, in descending order of log-probability."""
-    equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
+    equal: dict[tuple[str, ...], list[Generated]] = {}
     for sample in samples:
-        equal.setdefault((sample.words, sample.finished), []).append(sample)
+        equal.setdefault(sample.words, []).append(sample)
     counted = [CountedSample(group[0], len(group)) for group in equal.values()]
     return sorted(counted, key=lambda item: item.target.log_prob, reverse=True)

@@ -169,12 +169,6 @@ def test_counts_are_sorted_by_score_and_ties_by_the_first() -> None:
     ]
 
 
-def test_a_target_without_its_end_is_another_one() -> None:
-    drawn = [Generated(("a",), -1.0), Generated(("a",), -1.5, finished=False)] * 2
-    counted = [(item.target.finished, item.times) for item in count_samples(drawn)]
-    assert counted == [(True, 2), (False, 2)]
-
-
 def test_a_source_has_its_number_in_a_stream(
     random_generator: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
