@@ -92,7 +92,7 @@ def write_pair_store(
             vocabulary.coverage(words)
             for vocabulary, words in zip(vocabularies, counts, strict=True)
         ]
-        words = _write_arrays(new, table, is_kept, vocabularies, max_length)
+        _write_arrays(new, table, is_kept, vocabularies, max_length)
         pairs = _check_pairs(is_kept, max_length)
         if keep_words:
             for side, vocabulary, name in zip(table.sides, vocabularies, SIDES, strict=True):
@@ -105,7 +105,6 @@ def write_pair_store(
             duplicates=duplicates,
             too_long=table.lines - duplicates - pairs,
             max_length=max_length,
-            words=words,
             fingerprint=table.fingerprint.hexdigest(),
             reverse=reverse,
             source_coverage=coverages[0],
@@ -164,8 +163,8 @@ def _write_arrays(
     is_kept: Array,
     vocabularies: Sequence[Vocabulary],
     max_length: int,
-) -> int:
-    """Write the pairs to keep and the vocabularies; return the number of running words.
+) -> None:
+    """Write the pairs to keep and the vocabularies.
 
     :param is_kept: ``(lines,)``; set to False for pairs that are too long.
     """
@@ -190,20 +189,19 @@ def _write_arrays(
         if affiliations is not None:  # words are not split into pieces
             kept = affiliations.take(lines[rows])
             _append(folder / f"target{AFFILIATIONS}", kept.values.astype(np.uint16))
-    return sum(file.num_values for file in files)
 
 
 class _RowsFile:
     def __init__(self, values: Path, starts: Path, kind: type[np.generic]) -> None:
         self._values, self._starts, self._kind = values, starts, kind
-        self.num_values = 0
+        self._num_values = 0
         _append(values, np.zeros(0, kind))
         _append(starts, np.zeros(1, np.int64))
 
     def append(self, rows: RaggedArray) -> None:
         _append(self._values, rows.values.astype(self._kind))
-        _append(self._starts, rows.starts[1:] + self.num_values)
-        self.num_values += len(rows.values)
+        _append(self._starts, rows.starts[1:] + self._num_values)
+        self._num_values += len(rows.values)
 
 
 class SideSpool:
