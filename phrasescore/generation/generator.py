@@ -238,10 +238,7 @@ class GeneratorLoader(NamedTuple):
 
     def in_folders(self) -> "GeneratorLoader":
         """Return a copy that workers on other machines can use: it loads the same model folders."""
-        models = (model.load() for model in self.models)
-        return self._replace(
-            models=tuple(ModelFolder(each.folder, each.fingerprint) for each in models)
-        )
+        return self._replace(models=tuple(model.load().in_folder() for model in self.models))
 
     def load(self) -> Generator:
         """Return the generator; models that are given as folders are read."""
