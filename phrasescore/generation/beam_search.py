@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from phrasescore.generation.generator import (
     Generated,
@@ -23,7 +24,10 @@ from phrasescore.generation.generator import (
     Source,
     TargetWork,
 )
-from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
+from phrasescore.kernels.precision import is_fused
+from phrasescore.kernels.vector_math import ELEMENTWISE, use_widest_registers
+from phrasescore.scoring.prefix_tree import Ids
+from phrasescore.scoring.tree_scorer import Floats
 from phrasescore.vocabulary import Vocabulary
 
 # Sources are batched so that their beams have about this many hypotheses (rows per step).
@@ -109,7 +113,7 @@ class _SentenceBeam:
         self._generator = generator
         self._sources = sources
         self._settings = settings
-        self._limits = length_limits(generator.lengths(sources), settings.max_length)
+        self._limits = generator.length_limits(sources, settings.max_length)
         self._widths = np.full(len(sources), settings.width)
         # For each source, the complete targets in the order of completion, and the lowest score of
         # the best `num_best` ones, or -inf if there are fewer.
@@ -210,3 +214,39 @@ class _SentenceBeam:
             node = int(parents[node])
         target, is_usual = self._generator.in_order(words[::-1])
         return Generated(target, complete.log_prob, complete.finished, complete.depth), is_usual
+
+
+def best_words(log_probs: Tensor, count: int) -> Ids:
+    """Return the most probable words of each row, best first, ``(rows, count)``.
+
+    The lower id wins a tie (on a GPU, any id). Words with -inf are never chosen; rows with fewer
+    words are padded with -1. ``log_probs`` is ``(rows, words)`` float32. On a CPU, a compiled loop
+    reads each probability once.
+    """
+    if is_fused(log_probs):
+        out = np.empty((len(log_probs), count), np.int64)
+        _best_words(log_probs.numpy(), out)
+        return out
+    values, words = torch.topk(log_probs, min(count, log_probs.shape[1]), dim=1)
+    best: Ids = words.masked_fill_(values == -torch.inf, -1).cpu().numpy()
+    return np.pad(best, ((0, 0), (0, count - best.shape[1])), constant_values=-1)
+
+
+@ELEMENTWISE
+def _best_words(log_probs, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    count = out.shape[1]
+    values = np.empty(count, np.float32)
+    for row in range(len(log_probs)):
+        filled = 0
+        out[row] = -1
+        for word in range(log_probs.shape[1]):
+            value = log_probs[row, word]
+            if value == -np.inf or (filled == count and value <= values[count - 1]):
+                continue
+            slot = min(filled, count - 1)
+            filled = min(filled + 1, count)
+            while slot > 0 and values[slot - 1] < value:
+                values[slot], out[row, slot] = values[slot - 1], out[row, slot - 1]
+                slot -= 1
+            values[slot], out[row, slot] = value, word
