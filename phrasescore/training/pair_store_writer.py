@@ -155,8 +155,8 @@ def _write_arrays(folder: Path, table: "TableSpool", is_kept: Array, max_length:
 
     :param is_kept: ``(lines,)``; set to False for pairs that are too long.
     """
-    for side in table.sides:
-        side.vocabulary.save(folder / f"{side.name}{VOCABULARY}")
+    for spool in table.sides:
+        spool.vocabulary.save(folder / f"{spool.name}{VOCABULARY}")
     pieces = [side.split_words() for side in table.sides]
     words = [side.words() for side in table.sides]
     affiliations = table.affiliations()
