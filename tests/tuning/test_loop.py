@@ -12,7 +12,7 @@ from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
 from tuning.methods import Tuned, optimise
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
-from tuning.settings import TuneSettings
+from tuning.settings import MethodName, TuneSettings
 
 # For each segment its hypotheses: the values of A and B, and whether it is right.
 Lists = list[list[tuple[float, float, int]]]
@@ -169,7 +169,7 @@ def test_nothing_is_best_before_the_first_round() -> None:
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 @pytest.mark.parametrize("method", ["mert", "mira", "xbleu"])
 def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
-    method: str, seed: int
+    method: MethodName, seed: int
 ) -> None:
     decoder, settings = ListFeatureDecoder(seed), TuneSettings()
     own = {name: weights for name, weights in START.items() if name != NETWORK}
@@ -186,7 +186,7 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
         decoder,
         decoder.metric,
         WeightPair(own, START),
-        lambda *found: optimise(method, *found[:3], settings, seed=found[3]),
+        lambda *found: optimise(method, found[0], found[1], found[2], settings, seed=found[3]),
         seed,
         iterations=6,
         list_features=frozenset([NETWORK]),

@@ -11,7 +11,7 @@ from tests.random_pools import random_pool
 from tuning import mert
 from tuning.methods import Problem, Solution, StopTuning, optimise
 from tuning.metrics import CorpusBleu
-from tuning.settings import METHODS, TuneSettings
+from tuning.settings import METHODS, MethodName, TuneSettings
 
 START = np.array([0.5, -0.2, 0.3])
 SETTINGS = TuneSettings(starts=4)
@@ -26,11 +26,12 @@ def quick_mert(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=METHODS)
-def method(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
+def method(request: pytest.FixtureRequest) -> MethodName:
+    chosen: MethodName = request.param
+    return chosen
 
 
-def test_a_method_raises_the_metric_and_says_by_how_much(method: str) -> None:
+def test_a_method_raises_the_metric_and_says_by_how_much(method: MethodName) -> None:
     pool = random_pool(1)
     lines: list[str] = []
     found = optimise(method, pool, METRIC, START, SETTINGS, seed=1, report=lines.append)
@@ -42,7 +43,7 @@ def test_a_method_raises_the_metric_and_says_by_how_much(method: str) -> None:
 
 
 @pytest.mark.parametrize("seeds", [range(3), pytest.param(range(3, 8), marks=pytest.mark.slow)])
-def test_no_result_is_worse_than_its_start(method: str, seeds: range) -> None:
+def test_no_result_is_worse_than_its_start(method: MethodName, seeds: range) -> None:
     for seed in seeds:
         pool = random_pool(seed, num_segments=3, size=4)
         tuned = START
@@ -54,7 +55,7 @@ def test_no_result_is_worse_than_its_start(method: str, seeds: range) -> None:
             tuned = found.weights
 
 
-def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(method: str) -> None:
+def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(method: MethodName) -> None:
     pool = random_pool(2)
     runs = [
         optimise(method, pool, METRIC, START, replace(SETTINGS, threads=threads), seed=3)
@@ -63,7 +64,7 @@ def test_the_same_seed_gives_the_same_bits_with_any_number_of_threads(method: st
     assert len({run.weights.tobytes() for run in runs}) == 1
 
 
-def test_constant_features_keep_their_weight_and_are_named(method: str) -> None:
+def test_constant_features_keep_their_weight_and_are_named(method: MethodName) -> None:
     pool = random_pool(1)
     features = pool.features.copy()
     features[:, 1] = pool.segments  # differs between segments, not inside
@@ -78,7 +79,7 @@ def test_constant_features_keep_their_weight_and_are_named(method: str) -> None:
 @pytest.mark.parametrize("value", [3e38, -3e38, 1e-20, 1e-40])
 @pytest.mark.parametrize("weight", [1e-60, 2.9e-39, 1e60])
 def test_neither_huge_nor_tiny_numbers_are_too_much(
-    method: str, value: float, weight: float
+    method: MethodName, value: float, weight: float
 ) -> None:
     pool = random_pool(1)
     features = pool.features.copy()
@@ -91,20 +92,20 @@ def test_neither_huge_nor_tiny_numbers_are_too_much(
     assert is_constant == (value == 1e-40)  # 0 to what Moses does with it
 
 
-def test_fixed_features_keep_their_weight(method: str) -> None:
+def test_fixed_features_keep_their_weight(method: MethodName) -> None:
     settings = replace(SETTINGS, fixed=(FeatureLabel("LM", 0),))
     found = optimise(method, random_pool(1), METRIC, START, settings, seed=1)
     assert found.score > found.start_score
     assert found.weights[0] == START[0]
 
 
-def test_with_one_segment_the_start_is_returned(method: str) -> None:
+def test_with_one_segment_the_start_is_returned(method: MethodName) -> None:
     found = optimise(method, random_pool(1).subset([0]), METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
     assert found.notes == ("only one segment: keeping the start weights",)
 
 
-def test_with_hypotheses_all_alike_the_start_is_returned(method: str) -> None:
+def test_with_hypotheses_all_alike_the_start_is_returned(method: MethodName) -> None:
     pool = random_pool(1)
     pool = replace(pool, features=pool.features[pool.starts[pool.segments]])
     found = optimise(method, pool, METRIC, START, SETTINGS, seed=1)
@@ -112,7 +113,7 @@ def test_with_hypotheses_all_alike_the_start_is_returned(method: str) -> None:
     assert "in every segment, all hypotheses are equal" in found.notes[-1]
 
 
-def test_with_bleu_0_everywhere_the_start_is_returned(method: str) -> None:
+def test_with_bleu_0_everywhere_the_start_is_returned(method: MethodName) -> None:
     pool = random_pool(1)
     stats = pool.stats.copy()
     stats[:, 3] = 0  # no 4-gram matches
@@ -122,7 +123,7 @@ def test_with_bleu_0_everywhere_the_start_is_returned(method: str) -> None:
     assert found.notes[-1] == "BLEU is 0 for all weights tried: keeping the start weights"
 
 
-def test_a_search_that_is_stopped_returns_its_best(method: str) -> None:
+def test_a_search_that_is_stopped_returns_its_best(method: MethodName) -> None:
     def stop(_line: str) -> None:
         raise StopTuning
 
@@ -132,7 +133,7 @@ def test_a_search_that_is_stopped_returns_its_best(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["mert", "mira", "xbleu"])
-def test_a_search_may_be_stopped_often_and_has_something_by_then(method: str) -> None:
+def test_a_search_may_be_stopped_often_and_has_something_by_then(method: MethodName) -> None:
     pool = random_pool(1)
     reports = 0
 

@@ -16,7 +16,7 @@ from tuning.methods import Problem, optimise
 from tuning.metrics import CorpusBleu, bleu
 from tuning.mira import _Corpus, _group_rows, _hope_and_fear, _Mira, search_mira
 from tuning.pool import Pool, Vector
-from tuning.settings import TuneSettings
+from tuning.settings import MethodName, TuneSettings
 
 BLEU = CorpusBleu()
 
@@ -237,7 +237,7 @@ def test_the_gradient_of_another_metric_is_that_of_finite_differences() -> None:
 
 
 @pytest.mark.parametrize("name", ["mira", "xbleu"])
-def test_methods_find_the_best_of_another_metric(name: str) -> None:
+def test_methods_find_the_best_of_another_metric(name: MethodName) -> None:
     pool, metric = _accuracy_pool()
     start = np.array([-0.5, 0.2, 0.3])
     found = optimise(name, pool, metric, start, TuneSettings(), seed=1)
