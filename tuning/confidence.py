@@ -171,6 +171,6 @@ def logistic_loss(weights: Vector, differences: Matrix) -> tuple[float, Vector]:
     The loss is the sum of log(1 + exp(-difference @ weights)), plus half of the squared weights.
     """
     margins = differences @ weights
-    value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(weights @ weights)
+    value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(np.square(weights).sum())
     wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)) without overflow
     return float(value), weights - wrong @ differences
