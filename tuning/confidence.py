@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.records import ConfidenceCurve
-from tuning.methods import load_method
+from tuning.methods import optimise
 from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
 from tuning.ngrams import Integers
 from tuning.pool import Mask, Matrix, Pool, Vector
@@ -26,7 +26,6 @@ from tuning.settings import TuneSettings
 FOLDS = 5
 # The scales to choose from, in units of 1 / the mean difference of scores within a list.
 _SCALES = 2.0 ** np.arange(-4, 8)
-_PRIOR = np.ones(2)  # the factors of the penalties for the squared slope and offset
 _SAME = 1e-12  # gains that differ by at most this are equal: they are rounded
 _LEAST_SLOPE = 1e-6  # a larger margin never lowers the confidence
 
@@ -70,7 +69,7 @@ def held_out_scores(
 
     :param weights: the tuned weights, to whose scores the deviation of all scores is scaled.
     """
-    tune, unit = load_method("xbleu"), pool.score_deviation(weights)
+    unit = pool.score_deviation(weights)
     deviations = pool.deviations()
     kept = (deviations == 0) | [label in settings.fixed for label in pool.labels]
     even = np.sign(weights) * np.abs(weights * deviations).mean() / np.where(kept, 1.0, deviations)
@@ -80,7 +79,7 @@ def held_out_scores(
         rest = pool.subset(np.flatnonzero(np.arange(pool.num_segments) % FOLDS != fold))
         found = weights
         if rest.num_segments and rest.score_deviation(start):
-            found = tune(rest, metric, start, settings, seed=seed).weights
+            found = optimise("xbleu", rest, metric, start, settings, seed=seed).weights
         found = found * (unit / (pool.score_deviation(found) or 1.0))
         rows = pool.segments % FOLDS == fold
         scores[rows] = pool.model_scores(found)[rows]
@@ -157,7 +156,7 @@ def _fit(
         signed = np.where(right[rows, None], columns, -columns)
         bounds = [(_LEAST_SLOPE, None), (None, None)]
         fitted = minimize(
-            logistic_loss, np.ones(2), (signed, _PRIOR), jac=True, method="L-BFGS-B", bounds=bounds
+            logistic_loss, np.ones(2), (signed,), jac=True, method="L-BFGS-B", bounds=bounds
         )
         if fitted.fun < best:
             slope, offset = fitted.x.tolist()
@@ -166,12 +165,12 @@ def _fit(
     return found
 
 
-def logistic_loss(weights: Vector, differences: Matrix, prior: Vector) -> tuple[float, Vector]:
+def logistic_loss(weights: Vector, differences: Matrix) -> tuple[float, Vector]:
     """Return the loss and its gradient with respect to the weights.
 
-    The loss is the sum of log(1 + exp(-difference @ weights)) + prior / 2 * weights squared.
+    The loss is the sum of log(1 + exp(-difference @ weights)), plus half of the squared weights.
     """
     margins = differences @ weights
-    value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(prior @ np.square(weights))
+    value = np.logaddexp(0.0, -margins).sum() + 0.5 * float(np.square(weights).sum())
     wrong = np.exp(-np.logaddexp(0.0, margins))  # 1 / (1 + exp(margin)) without overflow
-    return float(value), prior * weights - wrong @ differences
+    return float(value), weights - wrong @ differences

@@ -30,6 +30,9 @@ _DIFFERENCE = 6e-6
 _PARTS = 8  # of the pool, always as many: results do not depend on the threads
 # Smaller probabilities are ignored; the total for a list of 1,000 changes by at most 1e-15.
 _NEGLIGIBLE = 1e-18
+# The penalty for a squared distance of 1 from the start, in units of the metric (0 to 1). Weights
+# are in units of the features' standard deviations.
+_PENALTY = 1e-5
 _ITERATIONS = 30  # maximum number of L-BFGS iterations at each scale
 
 
@@ -85,30 +88,28 @@ def search_expected_score(problem: Problem) -> Solution:
     from the start weights is subtracted. The result is the best-scoring weight vector on the pool
     among all that L-BFGS visits.
     """
-    pool, settings = problem.pool, problem.settings
+    pool = problem.pool
     units = pool.deviations()
     spread = pool.score_deviation(problem.start) or 1.0
     start = problem.start * units / spread
     best, best_score = start, pool.score(problem.metric, problem.start)
-    current, iterations = start, 0
+    current = start
 
     def loss(free: Vector, scale: float) -> tuple[float, Vector]:
         nonlocal best, best_score
         weights = start.copy()
         weights[problem.free] = free
         expected = expected_score(
-            pool, problem.metric, weights / units, scale, threads=settings.threads
+            pool, problem.metric, weights / units, scale, threads=problem.settings.threads
         )
         if expected.best_score > best_score:
             best, best_score = weights, expected.best_score
         distance = free - start[problem.free]
-        penalty = settings.penalty * float(distance @ distance)
-        slopes = (expected.gradient / units)[problem.free] - 2 * settings.penalty * distance
+        penalty = _PENALTY * float(distance @ distance)
+        slopes = (expected.gradient / units)[problem.free] - 2 * _PENALTY * distance
         return penalty - expected.score, -slopes
 
-    def count_iteration(_free: Vector) -> None:
-        nonlocal iterations
-        iterations += 1
+    def report_iteration(_free: Vector) -> None:
         problem.report(f"best so far {100 * best_score:.2f}")
 
     try:
@@ -119,7 +120,7 @@ def search_expected_score(problem: Problem) -> Solution:
                 args=(scale,),
                 jac=True,
                 method="L-BFGS-B",
-                callback=count_iteration,
+                callback=report_iteration,
                 options={"maxiter": _ITERATIONS, "ftol": 1e-7, "gtol": 1e-6},
             )
             current = start.copy()
@@ -130,7 +131,7 @@ def search_expected_score(problem: Problem) -> Solution:
             )
     except StopTuning:
         pass
-    return Solution(best / units * spread, iterations)
+    return Solution(best / units * spread)
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:

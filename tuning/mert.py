@@ -33,8 +33,10 @@ LIMIT = 100.0
 SCALES = (1.0, 10.0)
 LEAST_ALIVE = 3  # the minimum number of starts that a race keeps
 ANY_SIGN = 4  # every ANY_SIGNth random start has random signs
-# How many times starts near the best weights are drawn, and their distance from these weights.
+# How many times starts near the best weights are drawn, how many at a time, and their distance from
+# these weights.
 GENERATIONS = 4
+NEAR_STARTS = 6
 NEAR = 0.25
 # In a small pool, which is searched quickly, single starts matter. Starts are then drawn until IDLE
 # consecutive draws bring no improvement, or MOST_GENERATIONS times. Pools with more than a tenth of
@@ -42,6 +44,8 @@ NEAR = 0.25
 IDLE = 10
 MOST_GENERATIONS = 40
 SMALL = 80_000
+DIRECTIONS = 20  # random directions from the best weights in the last rounds
+MOST_ROUNDS = 100  # for a start that does not converge
 _RISE = 1e-9  # smaller improvements of the metric are treated as rounding errors
 _ROWS = 1024  # number of rows to sum at a time, so that the scores stay in the processor's cache
 
@@ -55,7 +59,6 @@ class _CoordinateWalk:
     scores: Vector
     metric: float
     random: np.random.Generator
-    searches: int = 0
     rounds: int = 0
     done: bool = False  # whether a round changed nothing or reached the limit on rounds
 
@@ -72,8 +75,7 @@ def search_mert(problem: Problem) -> Solution:
     with contextlib.suppress(StopTuning):
         _walk_everywhere(walks, search)
     best = max(walks, key=attrgetter("metric"))
-    searches = sum(walk.searches for walk in walks)
-    return Solution(best.weights * best.length / search.units, searches)
+    return Solution(best.weights * best.length / search.units)
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:
@@ -99,9 +101,9 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> Non
         ]
         try:
             best, idle = race(starts, [first]), 0
-            for _ in range(_generations(problem)):
+            for _ in range(_generations(len(problem.pool.stats))):
                 before, near = best.metric, best.weights * best.length
-                near_starts = [_near_start(near, free, random) for _ in range(settings.near_starts)]
+                near_starts = [_near_start(near, free, random) for _ in range(NEAR_STARTS)]
                 best = race(near_starts, [])
                 idle = 0 if best.metric > before + _RISE else idle + 1
                 if idle == IDLE:
@@ -114,10 +116,8 @@ def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> Non
     problem.report(f"random directions: {problem.metric.name} {100 * best_walk.metric:.2f}")
 
 
-def _generations(problem: Problem) -> int:
-    if not problem.settings.near_starts:
-        return 0
-    affordable = GENERATIONS * SMALL // len(problem.pool.stats)
+def _generations(num_hypotheses: int) -> int:
+    affordable = GENERATIONS * SMALL // num_hypotheses
     return max(GENERATIONS, min(MOST_GENERATIONS, affordable))
 
 
@@ -167,7 +167,6 @@ class _MertSearch:
     def __init__(self, problem: Problem) -> None:
         self.problem, self._pool, self._metric = problem, problem.pool, problem.metric
         self._axes = np.eye(len(problem.free))[problem.free]
-        self._settings = problem.settings
         # (features,): the standard deviation of each feature; above 0.
         self.units: Vector = problem.pool.deviations()
         # (features, hypotheses): a search along an axis reads one contiguous row.
@@ -190,17 +189,15 @@ class _MertSearch:
 
     def advance(self, walk: _CoordinateWalk) -> None:
         walk.rounds += 1
-        walk.done = not self._round(walk) or walk.rounds >= self._settings.rounds
+        walk.done = not self._round(walk) or walk.rounds >= MOST_ROUNDS
 
     def finish(self, walk: _CoordinateWalk) -> None:
         """Continue a walk, also along random directions, until a round brings no improvement."""
-        if not self._settings.directions:
-            return
-        while walk.rounds < self._settings.rounds:
+        while walk.rounds < MOST_ROUNDS:
             walk.rounds += 1
             before = walk.metric
             self._round(walk)
-            for _ in range(self._settings.directions):
+            for _ in range(DIRECTIONS):
                 two = walk.random.permutation(len(self._axes))[:2]
                 self._search(walk, walk.random.normal(size=len(two)) @ self._axes[two])
             self.problem.report(f"round {walk.rounds}: {100 * walk.metric:.2f}")
@@ -226,7 +223,6 @@ class _MertSearch:
         slopes, pool = self._scores(direction), self._pool
         profile = metric_along(slopes, walk.scores, pool.stats, pool.starts, self._metric, LIMIT)
         step = best_step(profile)
-        walk.searches += 1
         if step.gain > _RISE:
             weights = walk.weights + step.step * direction
             size = float(np.linalg.norm(weights))

@@ -1,6 +1,6 @@
 """Tuning methods, and the guarantees that hold for all of them.
 
-A method searches for weights that solve a `Problem`. `Optimise` wraps it so that the result is
+A method searches for weights that solve a `Problem`. `optimise` calls it so that the result is
 never worse than the start, never zero and never NaN. Weights that cannot or must not be tuned are
 left unchanged, and the result has a note about them.
 
@@ -8,7 +8,7 @@ To add a method, write a function of type `Search` and add it to METHODS in `tun
 together with its settings. The contract test covers all METHODS.
 """
 
-import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -18,7 +18,7 @@ import numpy as np
 from phrasescore.errors import PhrasescoreError
 from tuning.metrics import Metric
 from tuning.pool import Mask, Pool, Vector
-from tuning.settings import METHODS, TuneSettings
+from tuning.settings import METHODS, MethodName, TuneSettings
 
 _SIZES = (1e-60, 1e60)  # of the largest start weight, so that squares of scores remain finite
 
@@ -46,7 +46,6 @@ class Solution(NamedTuple):
     """The result of a search; it need not be better than the start."""
 
     weights: Vector  # (features,): the weights, at any scale unless some of them are fixed
-    steps: int  # the number of steps, such as iterations or epochs
     notes: tuple[str, ...] = ()  # messages for the user
 
 
@@ -63,78 +62,61 @@ class Tuned:
     # The metric, 0 to 1, of the hypotheses that the weights and the start weights select.
     score: float
     start_score: float
-    method: str
-    seed: int
-    steps: int
-    notes: tuple[str, ...]
+    notes: tuple[str, ...]  # messages for the user
 
 
-@dataclass(frozen=True)
-class Optimise:
-    """A tuning method: wraps a search so that all guarantees hold for its result."""
+def optimise(
+    method: MethodName,
+    pool: Pool,
+    metric: Metric,
+    start: Vector,
+    settings: TuneSettings,
+    *,
+    seed: int,
+    report: Report = lambda _line: None,
+) -> Tuned:
+    """Return weights that score at least as well on the pool as the start weights.
 
-    method: str
-    search: Search
+    The result depends on the seed but not on the number of threads. Constant and fixed features
+    keep their weights. If no feature is fixed, the other weights are scaled so that the sum of
+    absolute weights does not change. If there is nothing to tune (a single segment, identical
+    hypotheses, or a score of 0 with all weights), the start weights are returned, and the notes
+    explain why.
 
-    def __call__(
-        self,
-        pool: Pool,
-        metric: Metric,
-        start: Vector,
-        settings: TuneSettings,
-        *,
-        seed: int,
-        report: Report = lambda _line: None,
-    ) -> Tuned:
-        """Return weights that score at least as well on the pool as the start weights.
+    :param start: (features,): finite; the largest absolute weight is between 1e-60 and 1e60.
+    """
+    search: Search = pkgutil.resolve_name(METHODS[method])
+    start = np.array(start, np.float64)
+    constant = pool.constant_features()
+    _check_start(start, constant)
+    fixed = np.array([label in settings.fixed for label in pool.labels], np.bool_)
+    names = " ".join(str(pool.labels[column]) for column in np.flatnonzero(constant))
+    notes = (f"constant in every list, so their weights do not change: {names}",) if names else ()
+    start_score = pool.score(metric, start)
 
-        The result depends on the seed but not on the number of threads. Constant and fixed features
-        keep their weights. If no feature is fixed, the other weights are scaled so that the sum of
-        absolute weights does not change. If there is nothing to tune (a single segment, identical
-        hypotheses, or a score of 0 with all weights), the start weights are returned, and the notes
-        explain why.
+    def tuned(weights: Vector, score: float, *more: str) -> Tuned:
+        return Tuned(weights, score, start_score, notes + more)
 
-        :param start: (features,): finite; the largest absolute weight is between 1e-60 and 1e60.
-        """
-        start = np.array(start, np.float64)
-        constant = pool.constant_features()
-        _check_start(start, constant)
-        fixed = _fixed_features(pool, settings)
-        names = " ".join(str(pool.labels[column]) for column in np.flatnonzero(constant))
-        notes = (
-            (f"constant in every list, so their weights do not change: {names}",) if names else ()
-        )
-        start_score = pool.score(metric, start)
-
-        def tuned(weights: Vector, score: float, steps: int, *more: str) -> Tuned:
-            return Tuned(weights, score, start_score, self.method, seed, steps, notes + more)
-
-        if reason := _nothing_to_tune(pool, constant, fixed):
-            return tuned(start, start_score, 0, f"{reason}: keeping the start weights")
-        varying = ~constant
-        small = pool if varying.all() else pool.with_features(varying)
-        free = ~fixed[varying]
-        problem = Problem(small, metric, start[varying], free, settings, seed, report)
-        try:
-            solution = self.search(problem)
-        except StopTuning:  # before the first result
-            return tuned(start, start_score, 0, "stopped: keeping the start weights")
-        weights = start.copy()
-        weights[varying] = _scaled(solution.weights, start[varying], free)
-        score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
-        if score > start_score:
-            return tuned(weights, score, solution.steps, *solution.notes)
-        reason = f"found no weights that improve {metric.name}"
-        if start_score == 0 and score <= 0:
-            reason = f"{metric.name} is 0 for all weights tried"
-        note = f"{reason}: keeping the start weights"
-        return tuned(start, start_score, solution.steps, *solution.notes, note)
-
-
-def load_method(name: str) -> Optimise:
-    """Return a tuning method by its name, a key in METHODS."""
-    module, function = METHODS[name].split(":")
-    return Optimise(name, getattr(importlib.import_module(module), function))
+    if reason := _nothing_to_tune(pool, constant, fixed):
+        return tuned(start, start_score, f"{reason}: keeping the start weights")
+    varying = ~constant
+    small = pool if varying.all() else pool.with_features(varying)
+    free = ~fixed[varying]
+    problem = Problem(small, metric, start[varying], free, settings, seed, report)
+    try:
+        solution = search(problem)
+    except StopTuning:  # before the first result
+        return tuned(start, start_score, "stopped: keeping the start weights")
+    weights = start.copy()
+    weights[varying] = _scaled(solution.weights, start[varying], free)
+    score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
+    if score > start_score:
+        return tuned(weights, score, *solution.notes)
+    reason = f"found no weights that improve {metric.name}"
+    if start_score == 0 and score <= 0:
+        reason = f"{metric.name} is 0 for all weights tried"
+    note = f"{reason}: keeping the start weights"
+    return tuned(start, start_score, *solution.notes, note)
 
 
 def _check_start(start: Vector, constant: Mask) -> None:
@@ -147,14 +129,6 @@ def _check_start(start: Vector, constant: Mask) -> None:
         raise PhrasescoreError(
             f"expected the largest start weight to be between {least:g} and {most:g}, got {size}"
         )
-
-
-def _fixed_features(pool: Pool, settings: TuneSettings) -> Mask:
-    unknown = [label for label in settings.fixed if label not in pool.labels]
-    if unknown:
-        names = " ".join(map(str, pool.labels))
-        raise PhrasescoreError(f"fixed feature {unknown[0]}: expected one of {names}")
-    return np.array([label in settings.fixed for label in pool.labels], np.bool_)
 
 
 def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:

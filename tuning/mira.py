@@ -22,6 +22,10 @@ from tuning.pool import Pool, Vector
 # references instead (Chiang et al., 2008), which is not available for all metrics. With 10, its
 # step limits are suitable.
 _GAIN = 10.0
+_EPOCHS = 60  # passes over the segments; small pools get more (kbmira -J)
+# The maximum factor for a feature difference in an update. Features are in units of their standard
+# deviations (kbmira -C, which does not scale features).
+_STEP_LIMIT = 0.1
 _DECAY = 0.999  # the fraction of the pseudo-corpus that remains after each segment (kbmira -D)
 _SPREAD = 3.0  # of model scores within segments at the start, in units of gains
 _LEAST_VISITS = 2000  # the fewest segments to visit: steps are short and pools may be small
@@ -98,7 +102,7 @@ class _Mira:
         length = float(difference @ difference)
         if loss <= 0 or length == 0:
             return False
-        step = min(self._problem.settings.step_limit, loss / length)
+        step = min(_STEP_LIMIT, loss / length)
         self._weights = self._weights + step * difference
         return True
 
@@ -108,14 +112,14 @@ def search_mira(problem: Problem) -> Solution:
 
     Each epoch shuffles the segments. Features are in units of their standard deviations. After an
     epoch without updates, model scores are halved, so that gains have more influence. Pools with
-    few segments get more epochs than ``settings.epochs``.
+    few segments get more epochs than others.
     """
-    pool, settings = problem.pool, problem.settings
+    pool = problem.pool
     mira = _Mira(problem, _SPREAD / (pool.score_deviation(problem.start) or _SPREAD))
     best, best_score = problem.start, pool.score(problem.metric, problem.start)
     random = np.random.default_rng(problem.seed)
-    epochs = max(settings.epochs, -(-_LEAST_VISITS // pool.num_segments))
-    epoch = halvings = 0
+    epochs = max(_EPOCHS, -(-_LEAST_VISITS // pool.num_segments))
+    halvings = 0
     try:
         for epoch in range(1, epochs + 1):
             moved = mira.learn(random.permutation(pool.num_segments))
@@ -132,7 +136,7 @@ def search_mira(problem: Problem) -> Solution:
                 halvings += 1
     except StopTuning:
         pass
-    return Solution(best, epoch)
+    return Solution(best)
 
 
 _KERNEL = kept_njit()

@@ -113,11 +113,6 @@ def union(pools: Sequence[Pool]) -> Pool:
     first = pools[0]
     if len(pools) == 1:
         return first.distinct()
-    for number, pool in enumerate(pools[1:], 2):
-        if pool.num_segments != first.num_segments:
-            raise PhrasescoreError(
-                f"list {number}: expected {first.num_segments} segments, got {pool.num_segments}"
-            )
     labels = tuple(dict.fromkeys(label for pool in pools for label in pool.labels))
     order = np.argsort(np.concatenate([pool.segments for pool in pools]), kind="stable")
     return Pool(

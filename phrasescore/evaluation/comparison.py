@@ -33,7 +33,6 @@ from phrasescore.evaluation.significance import (
 )
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.vocabulary import Vocabulary
-from tuning.edit_distance import CharacterAccuracy, WordAccuracy
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
 
 if TYPE_CHECKING:
@@ -117,7 +116,11 @@ class Comparison:
         translations = [text for system in systems for text in system.replicas]
         check_aligned([*references, *translations, *self.sides.values()])
         words = [text.words for text in references]
-        self.metric: ReferenceMetric = Bleu(words) if metric == "bleu" else WordAccuracy(words)
+        self.metric: ReferenceMetric = Bleu(words)
+        if metric != "bleu":
+            from tuning.edit_distance import WordAccuracy  # imports numba
+
+            self.metric = WordAccuracy(words)
 
     @cached_property
     def _statistics(self) -> list[Statistics]:
@@ -175,9 +178,11 @@ class Comparison:
     def build_metric(self, name: str, tokenize: Tokenizer = "none") -> Metric:
         """Build a metric with the references: one of sacrebleu's, or ours."""
         words = [text.words for text in self.references]
-        if name == "word_accuracy":
-            return TuningMetric(WordAccuracy(words), len(words))
-        if name == "cer":
+        if name in ("word_accuracy", "cer"):
+            from tuning.edit_distance import CharacterAccuracy, WordAccuracy  # imports numba
+
+            if name == "word_accuracy":
+                return TuningMetric(WordAccuracy(words), len(words))
             return TuningMetric(CharacterAccuracy(words), len(words), error_rate="CER")
         references = [text.texts for text in self.references]
         if name == "bleu":

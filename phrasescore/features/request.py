@@ -87,12 +87,7 @@ class ScoringRequest:
     def in_folders(self) -> "ScoringRequest":
         """Return a copy for workers on other machines, which have the same folders."""
         columns = tuple(column.with_paths(os.path.abspath) for column in self.columns)
-        models = self.models
-        if models:
-            from phrasescore.models.checkpoint import ModelFolder
-
-            loaded = [checkpoint for _, checkpoint in self.networks]
-            models = tuple(ModelFolder(each.folder, each.fingerprint) for each in loaded)
+        models = tuple(model.load().in_folder() for model in self.models)
         return replace(self, columns=columns, models=models)
 
     def load(self) -> list[LoadedFeature]:

@@ -6,7 +6,7 @@ kept, up to the width of the beam. A hypothesis that ends is complete and narrow
 the beam can become better than the complete ones: a log-probability never increases.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from phrasescore.generation.generator import (
     Generated,
@@ -23,8 +24,10 @@ from phrasescore.generation.generator import (
     Source,
     TargetWork,
 )
-from phrasescore.generation.word_choice import Floats, Ids, best_words, length_limits
-from phrasescore.records import each_words
+from phrasescore.kernels.precision import is_fused
+from phrasescore.kernels.vector_math import ELEMENTWISE, use_widest_registers
+from phrasescore.scoring.prefix_tree import Ids
+from phrasescore.scoring.tree_scorer import Floats
 from phrasescore.vocabulary import Vocabulary
 
 # Sources are batched so that their beams have about this many hypotheses (rows per step).
@@ -73,7 +76,7 @@ def _search_window(
 
 
 def beam_search(
-    generator: Generator, sources: Iterable[str | Sequence[str]], settings: BeamSettings
+    generator: Generator, sources: Sequence[Source], settings: BeamSettings
 ) -> list[list[Generated]]:
     """Return up to ``settings.num_best`` targets for each source, best first.
 
@@ -82,14 +85,13 @@ def beam_search(
     best prefix of that length is returned, with ``finished`` False.
     """
     size = _batch_size(generator, settings)
-    texts = list(each_words("sources", sources))
     # Sources of similar lengths end at about the same step, so few steps have few rows.
-    order = sorted(range(len(texts)), key=lambda index: len(texts[index]))
-    targets: list[list[Generated]] = [[] for _ in texts]
+    order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
+    targets: list[list[Generated]] = [[] for _ in sources]
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(order), size):
             part = order[start : start + size]
-            search = _SentenceBeam(generator, [texts[index] for index in part], settings)
+            search = _SentenceBeam(generator, [sources[index] for index in part], settings)
             for index, best in zip(part, search.run(), strict=True):
                 targets[index] = best
     return targets
@@ -111,7 +113,7 @@ class _SentenceBeam:
         self._generator = generator
         self._sources = sources
         self._settings = settings
-        self._limits = length_limits(generator.lengths(sources), settings.max_length)
+        self._limits = generator.length_limits(sources, settings.max_length)
         self._widths = np.full(len(sources), settings.width)
         # For each source, the complete targets in the order of completion, and the lowest score of
         # the best `num_best` ones, or -inf if there are fewer.
@@ -212,3 +214,39 @@ class _SentenceBeam:
             node = int(parents[node])
         target, is_usual = self._generator.in_order(words[::-1])
         return Generated(target, complete.log_prob, complete.finished, complete.depth), is_usual
+
+
+def best_words(log_probs: Tensor, count: int) -> Ids:
+    """Return the most probable words of each row, best first, ``(rows, count)``.
+
+    The lower id wins a tie (on a GPU, any id). Words with -inf are never chosen; rows with fewer
+    words are padded with -1. ``log_probs`` is ``(rows, words)`` float32. On a CPU, a compiled loop
+    reads each probability once.
+    """
+    if is_fused(log_probs):
+        out = np.empty((len(log_probs), count), np.int64)
+        _best_words(log_probs.numpy(), out)
+        return out
+    values, words = torch.topk(log_probs, min(count, log_probs.shape[1]), dim=1)
+    best: Ids = words.masked_fill_(values == -torch.inf, -1).cpu().numpy()
+    return np.pad(best, ((0, 0), (0, count - best.shape[1])), constant_values=-1)
+
+
+@ELEMENTWISE
+def _best_words(log_probs, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    count = out.shape[1]
+    values = np.empty(count, np.float32)
+    for row in range(len(log_probs)):
+        filled = 0
+        out[row] = -1
+        for word in range(log_probs.shape[1]):
+            value = log_probs[row, word]
+            if value == -np.inf or (filled == count and value <= values[count - 1]):
+                continue
+            slot = min(filled, count - 1)
+            filled = min(filled + 1, count)
+            while slot > 0 and values[slot - 1] < value:
+                values[slot], out[row, slot] = values[slot - 1], out[row, slot - 1]
+                slot -= 1
+            values[slot], out[row, slot] = value, word

@@ -20,14 +20,13 @@ from phrasescore.arguments import PrecisionName
 from phrasescore.devices import choose_device, torch_threads
 from phrasescore.engines import open_pool
 from phrasescore.errors import ModelError
-from phrasescore.generation.word_choice import Floats, Ids
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint, ModelFolder
-from phrasescore.scoring.prefix_tree import on_device
+from phrasescore.scoring.prefix_tree import Ids, on_device
 from phrasescore.scoring.products import FIXED_ROWS, Products
-from phrasescore.scoring.tree_scorer import build_decoder, log_mean_exp
+from phrasescore.scoring.tree_scorer import Floats, build_decoder, log_mean_exp
 from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
@@ -94,9 +93,13 @@ class Generator:
         with torch.inference_mode():
             list(self.walk([("a",)], unknown=True).log_distributions())
 
-    def lengths(self, sources: Sequence[Source]) -> Ids:
-        """Return the number of words, or pieces, in each source for the first network."""
-        return self._networks[0].read(sources).lengths
+    def length_limits(self, sources: Sequence[Source], max_length: int | None) -> Ids:
+        """Return the maximum length of each source's targets, by default 2 * its words + 10.
+
+        With subwords, the pieces of the first network are counted.
+        """
+        lengths = self._networks[0].read(sources).lengths
+        return np.full_like(lengths, max_length) if max_length is not None else 2 * lengths + 10
 
     def in_order(self, words: Sequence[str]) -> tuple[tuple[str, ...], bool]:
         """Join predicted pieces into a target; also return whether they are its usual pieces.
@@ -238,10 +241,7 @@ class GeneratorLoader(NamedTuple):
 
     def in_folders(self) -> "GeneratorLoader":
         """Return a copy that workers on other machines can use: it loads the same model folders."""
-        models = (model.load() for model in self.models)
-        return self._replace(
-            models=tuple(ModelFolder(each.folder, each.fingerprint) for each in models)
-        )
+        return self._replace(models=tuple(model.load().in_folder() for model in self.models))
 
     def load(self) -> Generator:
         """Return the generator; models that are given as folders are read."""

@@ -5,13 +5,14 @@ number: numpy's Philox generator with the key (seed, source) and the counter (0,
 yields one number per word (Salmon et al., 2011, "Parallel random numbers: as easy as 1, 2, 3").
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.generation.generator import (
@@ -22,8 +23,10 @@ from phrasescore.generation.generator import (
     Source,
     TargetWork,
 )
-from phrasescore.generation.word_choice import Floats, Ids, draw_words, length_limits
-from phrasescore.records import each_words
+from phrasescore.kernels.precision import is_fused
+from phrasescore.kernels.vector_math import ELEMENTWISE, exp, use_widest_registers
+from phrasescore.scoring.prefix_tree import Ids
+from phrasescore.scoring.tree_scorer import Floats
 from phrasescore.vocabulary import Vocabulary
 
 BATCH_SAMPLES = {"cpu": 2048, "cuda": 65536}  # maximum number of samples drawn together
@@ -63,7 +66,7 @@ def _draw_window(
 
 def sample_targets(
     generator: Generator,
-    sources: Iterable[str | Sequence[str]],
+    sources: Sequence[Source],
     settings: SampleSettings,
     numbers: Sequence[int] | None = None,
 ) -> list[list[Generated]]:
@@ -74,15 +77,14 @@ def sample_targets(
 
     :param numbers: the number of each source, on which its samples depend; by default 0, 1, ...
     """
-    texts = list(each_words("sources", sources))
     if numbers is None:
-        numbers = range(len(texts))
+        numbers = range(len(sources))
     size = _batch_size(generator, settings)
     targets: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
-        for start in range(0, len(texts), size):
+        for start in range(0, len(sources), size):
             part = slice(start, start + size)
-            targets += _Sampler(generator, texts[part], settings, numbers[part]).run()
+            targets += _Sampler(generator, sources[part], settings, numbers[part]).run()
     return targets
 
 
@@ -111,7 +113,7 @@ class _Sampler:
         self._generator = generator
         self._sources = sources
         self._settings = settings
-        limits = length_limits(generator.lengths(sources), settings.max_length)
+        limits = generator.length_limits(sources, settings.max_length)
         self._limits = limits.repeat(settings.count)
         length = int(limits.max()) + 1
         draws = random_numbers(settings.seed, numbers, settings.count, length)
@@ -173,6 +175,56 @@ class _Sampler:
         return Generated(words, log_prob, finished and is_usual, len(text))
 
 
+# A word less than e^-87 times as probable as the best is not drawn: exp() is limited.
+_LOWEST = np.float32(-87)
+
+
+def draw_words(log_probs: Tensor, starts: Ids, numbers: Floats) -> Ids:
+    """Draw a word for each random number, in proportion to p in its row.
+
+    A number selects the word at this point in the cumulative distribution. On a CPU, a compiled
+    loop reads each probability once.
+
+    :param log_probs: ``(rows, words)`` float32; -inf is never drawn.
+    :param starts: ``(rows + 1,)``: indices at which each row's numbers begin, and their end.
+    :param numbers: the numbers of all rows, concatenated, in [0, 1).
+    """
+    out = np.empty(len(numbers), np.int64)
+    if is_fused(log_probs):
+        sums = np.empty(log_probs.shape[1])
+        _draw_words(log_probs.numpy(), starts, numbers, sums, out)
+        return out
+    highest = log_probs.max(1, keepdim=True).values
+    weights = (log_probs - highest).exp().double()
+    running = weights.cumsum(1)
+    rows = torch.from_numpy(np.repeat(np.arange(len(starts) - 1), np.diff(starts)))
+    rows = rows.to(log_probs.device)
+    wanted = torch.from_numpy(numbers).to(log_probs.device) * running[rows, -1]
+    indices = torch.searchsorted(running[rows], wanted.unsqueeze(1), right=True).squeeze(1)
+    possible = torch.arange(weights.shape[1], device=weights.device) * (weights > 0)
+    out[:] = torch.minimum(indices, possible.max(1).values[rows]).cpu().numpy()
+    return out
+
+
+@ELEMENTWISE
+def _draw_words(log_probs, starts, numbers, sums, out):  # type: ignore[no-untyped-def]
+    use_widest_registers()
+    for row in range(len(log_probs)):
+        highest = log_probs[row].max()
+        total = 0.0
+        last = 0
+        for word in range(len(sums)):
+            value = np.float32(log_probs[row, word] - highest)
+            if value > _LOWEST:
+                total += exp(value)
+                last = word
+            sums[word] = total
+        for draw in range(starts[row], starts[row + 1]):
+            # The first word with a larger running sum. Rounding may lead beyond the last word.
+            index = np.searchsorted(sums, numbers[draw] * total, side="right")
+            out[draw] = min(index, last)
+
+
 class CountedSample(NamedTuple):
     """A target, and the number of times it was drawn."""
 
@@ -182,8 +234,8 @@ class CountedSample(NamedTuple):
 
 def count_samples(samples: Sequence[Generated]) -> list[CountedSample]:
     """Return the distinct targets with their counts, in descending order of log-probability."""
-    equal: dict[tuple[tuple[str, ...], bool], list[Generated]] = {}
+    equal: dict[tuple[str, ...], list[Generated]] = {}
     for sample in samples:
-        equal.setdefault((sample.words, sample.finished), []).append(sample)
+        equal.setdefault(sample.words, []).append(sample)
     counted = [CountedSample(group[0], len(group)) for group in equal.values()]
     return sorted(counted, key=lambda item: item.target.log_prob, reverse=True)

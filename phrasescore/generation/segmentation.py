@@ -6,21 +6,19 @@ and on how well a reverse model translates them back (eq. 2-3). The segmentation
 of confidences (eq. 4), found by dynamic programming (eq. 5-6).
 """
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-import msgspec
 import numpy as np
+import scipy.optimize
 from numpy.typing import NDArray
+from scipy.special import logsumexp
 
-from phrasescore.errors import DataError
 from phrasescore.generation.generator import Generated
-from phrasescore.io.text import decode, read_lines, shorten
-from phrasescore.records import HypothesisList, each_words
+from phrasescore.records import HypothesisList
 
 Words = tuple[str, ...]
 Floats = NDArray[np.float64]
@@ -30,6 +28,7 @@ BLOCK_SPANS = 4096
 KEPT_SPANS = 100_000
 
 SEED = 1  # of the random controls
+_BOUND = 1000.0  # of a and b, which extreme moments (whole sentences) would make infinite
 
 
 # Returns one or more candidate translations of each span, most probable first.
@@ -138,6 +137,109 @@ def cut_nothing(_number: int, length: int) -> list[int]:
     return [length] if length else []
 
 
+def random_cuts(per_segment: float, per_square: float, *, max_segment: int) -> Cut:
+    """Return a function that draws segmentations; each depends only on its number.
+
+    :param per_segment: a in `fit_random_cuts`.
+    :param per_square: b times the square of ``max_segment``.
+    """
+    log_weights = _log_weights(per_segment, per_square, max_segment)
+    # Entry n is the log of the total weight of all segmentations of n words.
+    log_totals = np.zeros(1)
+
+    def cut(number: int, length: int) -> list[int]:
+        nonlocal log_totals
+        generator = np.random.default_rng([SEED, number])
+        if length >= len(log_totals):
+            log_totals = _log_totals(log_weights, length)
+        sizes = []
+        left = length
+        while left:
+            longest = min(left, max_segment)
+            before = log_totals[left - longest : left][::-1]
+            shares = np.cumsum(np.exp(before + log_weights[:longest] - log_totals[left]))
+            drawn = generator.random() * shares[-1]
+            size = min(int(np.searchsorted(shares, drawn, side="right")) + 1, longest)
+            sizes.append(size)
+            left -= size
+        return sizes
+
+    return cut
+
+
+def fit_random_cuts(segmentations: Iterable[Sequence[int]], *, max_segment: int) -> Cut:
+    """Return the control with the segment lengths of other segmentations, at random (section 5.1).
+
+    "The distribution of the lengths of random segments has its mean and variance identical to those
+    of the segments produced by our algorithm." This is the distribution of maximum entropy with
+    these two moments:
+
+        p(segmentation) ~ exp(a * number of segments + b * sum of squared lengths)
+
+    :param segmentations: the segment lengths of each sentence; at least one sentence.
+    """
+    counts: dict[int, int] = {}
+    segments = squares = 0
+    for sizes in segmentations:
+        counts[sum(sizes)] = counts.get(sum(sizes), 0) + 1
+        segments += len(sizes)
+        squares += sum(size**2 for size in sizes)
+    lengths = np.array(sorted(counts))
+    shares = np.array([counts[length] for length in lengths.tolist()]) / sum(counts.values())
+    wanted = np.array([segments, squares / max_segment**2]) / sum(counts.values())
+
+    def surplus(weights: Floats) -> tuple[float, Floats]:
+        log_totals, expected = _expect(weights, int(lengths[-1]), max_segment)
+        value = float(shares @ log_totals[lengths] - weights @ wanted)
+        return value, shares @ expected[lengths] - wanted
+
+    # The objective is convex: the negative log-likelihood of an exponential family.
+    fit = scipy.optimize.minimize(
+        surplus,
+        np.zeros(2),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=[(-_BOUND, _BOUND)] * 2,
+        options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
+    )
+    per_segment, per_square = fit.x.tolist()
+    return random_cuts(per_segment, per_square, max_segment=max_segment)
+
+
+def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Floats:
+    weights: Floats = per_segment + per_square * (np.arange(1, max_segment + 1) / max_segment) ** 2
+    return weights
+
+
+def _log_totals(log_weights: Floats, length: int) -> Floats:
+    """Return the log of the segmentations' total weight for 0 to ``length`` words."""
+    totals = np.zeros(length + 1)
+    for end in range(1, length + 1):
+        longest = min(end, len(log_weights))
+        totals[end] = logsumexp(totals[end - longest : end][::-1] + log_weights[:longest])
+    return totals
+
+
+def _expect(weights: Floats, length: int, max_segment: int) -> tuple[Floats, Floats]:
+    """Return the log totals and the expectations for segmentations of 0 to ``length`` words.
+
+    :return: ``(length + 1,)``, and ``(length + 1, 2)``: the number of segments, and the sum of
+        their squared lengths divided by the square of ``max_segment``.
+    """
+    per_segment, per_square = weights.tolist()
+    log_weights = _log_weights(per_segment, per_square, max_segment)
+    totals = _log_totals(log_weights, length)
+    squares = (np.arange(1, max_segment + 1) / max_segment) ** 2
+    own = np.stack([np.ones(max_segment), squares], axis=1)
+    expected = np.zeros((length + 1, 2))
+    for end in range(1, length + 1):
+        longest = min(end, max_segment)
+        part = slice(end - longest, end)
+        chances = np.exp(totals[part][::-1] + log_weights[:longest] - totals[end])
+        expected[end] = chances @ (expected[part][::-1] + own[:longest])
+    return totals, expected
+
+
 class _Translated(NamedTuple):
     """The best translation of a span (eq. 3)."""
 
@@ -191,11 +293,11 @@ class Segmenter:
     work: SegmentationWork = field(default_factory=SegmentationWork, init=False)
     _kept: dict[Words, _Translated] = field(default_factory=dict, init=False)
 
-    def segment(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SegmentedSentence]:
+    def segment(self, sentences: Iterable[Words]) -> Iterator[SegmentedSentence]:
         """Yield each sentence with its segments, in order; sentences are read in blocks."""
         block: list[_Planned] = []
         spans = 0
-        for number, words in enumerate(each_words("sentences", sentences)):
+        for number, words in enumerate(sentences):
             planned = self._plan(number, words)
             block.append(planned)
             spans += len(planned.spans)
@@ -289,68 +391,3 @@ class _Planned(NamedTuple):
 
 def _bounds(sizes: Sequence[int]) -> list[tuple[int, int]]:
     return list(pairwise(np.cumsum([0, *sizes]).tolist()))
-
-
-# The file of --segments: JSON, one line per sentence. (A word may contain anything except a space,
-# so no separator between segments would be safe.)
-
-
-class _Bounds(msgspec.Struct):
-    start: int
-    end: int
-
-
-class _SegmentLine(msgspec.Struct):
-    words: int
-    segments: list[_Bounds]
-
-
-def format_segments(number: int, sentence: SegmentedSentence) -> bytes:
-    """Return a sentence's line in the file of --segments, with its 0-based number and a newline."""
-    segments = [
-        {
-            "start": segment.start,
-            "end": segment.end,
-            "source": " ".join(sentence.words[segment.start : segment.end]),
-            "target": " ".join(segment.target),
-            # JSON has no infinity.
-            "confidence": segment.confidence if math.isfinite(segment.confidence) else None,
-            "finished": segment.finished,
-        }
-        for segment in sentence.segments
-    ]
-    line = {"sentence": number, "words": len(sentence.words), "segments": segments}
-    return (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode()
-
-
-def read_sizes(path: str, *, max_segment: int) -> Iterator[list[int]]:
-    """Yield the segment sizes of each sentence that has words."""
-    is_empty = True
-    for number, raw in enumerate(read_lines(path), start=1):
-        sizes = _sizes(path, number, decode(path, number, raw))
-        if not sizes:
-            continue
-        if max(sizes) > max_segment:
-            limit = f"expected segments of at most {max_segment} words (--max-segment)"
-            raise DataError(path, number, f"{limit}, found a segment of {max(sizes)}")
-        is_empty = False
-        yield sizes
-    if is_empty:
-        raise DataError(path, None, "expected at least one sentence with words, found none")
-
-
-def _sizes(path: str, number: int, text: str) -> list[int]:
-    try:
-        line = msgspec.json.decode(text, type=_SegmentLine)
-    except (msgspec.DecodeError, RecursionError) as error:
-        problem = f"expected a line that --segments wrote, found {shorten(text)}"
-        raise DataError(path, number, problem) from error
-    bounds = [(segment.start, segment.end) for segment in line.segments]
-    expected_start = 0
-    for start, end in bounds:
-        if start != expected_start or end <= start:
-            raise DataError(path, number, f"expected adjacent segments, found {bounds}")
-        expected_start = end
-    if line.words != expected_start:
-        raise DataError(path, number, f"expected segments for {line.words} words, got {bounds}")
-    return [end - start for start, end in bounds]

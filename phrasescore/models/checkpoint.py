@@ -197,6 +197,10 @@ class Checkpoint:
         """Return this model, which is loaded already; see :class:`ModelFolder`."""
         return self
 
+    def in_folder(self) -> "ModelFolder":
+        """Return the folder, from which a worker on another machine loads the same model."""
+        return ModelFolder(self.folder, self.fingerprint)
+
 
 class ModelFolder(NamedTuple):
     """A model's folder and expected fingerprint, from which a worker loads the model."""

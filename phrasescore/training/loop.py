@@ -51,7 +51,6 @@ class TrainingProgress:
     loss: float  # -log p per predicted word, including </s>, since the last validation
     # Source and target words per second, without </s>, since this process started training.
     words_per_second: float
-    seconds: float
     share: float | None  # the used share of the nearest limit; None if the run has no limit
     latest: CurvePoint | None  # the latest point of the curve, if any
 
@@ -360,7 +359,6 @@ class TrainingLoop:
             epochs=self.epochs,
             loss=state.loss_sum / max(state.loss_words, 1),
             words_per_second=self._words / here,
-            seconds=state.seconds,
             share=min(self._used_share(), 1.0) or None,
             latest=state.curve[-1] if state.curve else None,
         )

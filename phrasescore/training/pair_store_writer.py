@@ -83,21 +83,14 @@ def write_pair_store(
         is_kept = table.find_distinct() if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - is_kept.sum())
         _check_pairs(is_kept, max_length)
-        counts = [side.counts() for side in table.sides]
-        vocabularies = [
-            build_vocabulary(words, size, sizes.subwords)
-            for words, size in zip(counts, (sizes.source_size, sizes.target_size), strict=True)
-        ]
-        coverages = [
-            vocabulary.coverage(words)
-            for vocabulary, words in zip(vocabularies, counts, strict=True)
-        ]
-        words = _write_arrays(new, table, is_kept, vocabularies, max_length)
+        for side, size in zip(table.sides, (sizes.source_size, sizes.target_size), strict=True):
+            side.choose_vocabulary(size, sizes.subwords)
+        _write_arrays(new, table, is_kept, max_length)
         pairs = _check_pairs(is_kept, max_length)
         if keep_words:
-            for side, vocabulary, name in zip(table.sides, vocabularies, SIDES, strict=True):
-                if vocabulary.is_subwords:
-                    side.write_words(new, name, np.flatnonzero(is_kept), vocabulary)
+            for side in table.sides:
+                if side.vocabulary.is_subwords:
+                    side.write_words(np.flatnonzero(is_kept))
         table.remove_files()
         record = PairStoreRecord(
             lines=table.lines,
@@ -105,11 +98,10 @@ def write_pair_store(
             duplicates=duplicates,
             too_long=table.lines - duplicates - pairs,
             max_length=max_length,
-            words=words,
             fingerprint=table.fingerprint.hexdigest(),
             reverse=reverse,
-            source_coverage=coverages[0],
-            target_coverage=coverages[1],
+            source_coverage=table.sides[0].coverage,
+            target_coverage=table.sides[1].coverage,
             right_to_left=right_to_left,
         )
         write_journal(new / RECORD, record)
@@ -158,26 +150,23 @@ def fingerprint_input(paths: Sequence[str], *, is_parallel: bool = True) -> str:
     return digest.hexdigest()
 
 
-def _write_arrays(
-    folder: Path,
-    table: "TableSpool",
-    is_kept: Array,
-    vocabularies: Sequence[Vocabulary],
-    max_length: int,
-) -> int:
-    """Write the pairs to keep and the vocabularies; return the number of running words.
+def _write_arrays(folder: Path, table: "TableSpool", is_kept: Array, max_length: int) -> None:
+    """Write the pairs to keep and the vocabularies.
 
     :param is_kept: ``(lines,)``; set to False for pairs that are too long.
     """
-    for vocabulary, name in zip(vocabularies, SIDES, strict=True):
-        vocabulary.save(folder / f"{name}{VOCABULARY}")
-    spools = list(zip(table.sides, vocabularies, strict=True))
-    pieces = [side.split_words(vocabulary) for side, vocabulary in spools]
+    for spool in table.sides:
+        spool.vocabulary.save(folder / f"{spool.name}{VOCABULARY}")
+    pieces = [side.split_words() for side in table.sides]
     words = [side.words() for side in table.sides]
     affiliations = table.affiliations()
     files = [
-        _RowsFile(folder / f"{name}{WORDS}", folder / f"{name}{STARTS}", word_type(len(vocabulary)))
-        for name, vocabulary in zip(SIDES, vocabularies, strict=True)
+        _RowsFile(
+            folder / f"{side.name}{WORDS}",
+            folder / f"{side.name}{STARTS}",
+            word_type(len(side.vocabulary)),
+        )
+        for side in table.sides
     ]
     for first in range(0, table.lines, _CHUNK_BACK):
         lines = np.arange(first, min(first + _CHUNK_BACK, table.lines))
@@ -190,33 +179,37 @@ def _write_arrays(
         if affiliations is not None:  # words are not split into pieces
             kept = affiliations.take(lines[rows])
             _append(folder / f"target{AFFILIATIONS}", kept.values.astype(np.uint16))
-    return sum(file.num_values for file in files)
 
 
 class _RowsFile:
     def __init__(self, values: Path, starts: Path, kind: type[np.generic]) -> None:
         self._values, self._starts, self._kind = values, starts, kind
-        self.num_values = 0
+        self._num_values = 0
         _append(values, np.zeros(0, kind))
         _append(starts, np.zeros(1, np.int64))
 
     def append(self, rows: RaggedArray) -> None:
         _append(self._values, rows.values.astype(self._kind))
-        _append(self._starts, rows.starts[1:] + self.num_values)
-        self.num_values += len(rows.values)
+        _append(self._starts, rows.starts[1:] + self._num_values)
+        self._num_values += len(rows.values)
 
 
 class SideSpool:
     """The first pass over one side: part files with provisional ids, and word counts.
 
     :param step: -1 to store each phrase in reverse order, otherwise 1.
+    :ivar vocabulary: the words that the network will know; see `choose_vocabulary`.
+    :ivar coverage: their share of the running words.
     """
+
+    vocabulary: Vocabulary
+    coverage: float
 
     def __init__(self, folder: Path, name: str, step: int) -> None:
         ids: defaultdict[str, int] = defaultdict()
         # The id of a new word is the number of words so far.
         ids.default_factory = ids.__len__
-        self._ids, self._step = ids, step
+        self._ids, self._step, self._folder, self.name = ids, step, folder, name
         self._counts: Array = np.zeros(0)
         self.paths = [folder / f"{name}.{part}.part" for part in ("words", "starts")]
         self._file = _RowsFile(self.paths[0], self.paths[1], np.int32)
@@ -234,25 +227,26 @@ class SideSpool:
         """Return the provisional word ids of all phrases."""
         return RaggedArray(map_array(self.paths[0], np.int32), map_array(self.paths[1], np.int64))
 
-    def counts(self) -> dict[str, float]:
-        """Return the count of each word."""
-        return dict(zip(self._ids, self._counts.tolist(), strict=True))
+    def choose_vocabulary(self, size: int, subwords: int) -> None:
+        """Build the vocabulary from the counts of all words; see `build_vocabulary`."""
+        counts = dict(zip(self._ids, self._counts.tolist(), strict=True))
+        self.vocabulary = build_vocabulary(counts, size, subwords)
+        self.coverage = self.vocabulary.coverage(counts)
 
-    def split_words(self, vocabulary: Vocabulary) -> RaggedArray:
+    def split_words(self) -> RaggedArray:
         """Return the piece ids of each word, indexed by the word's provisional id."""
-        split = vocabulary.split(list(self._ids))
-        return RaggedArray.from_rows(
-            [vocabulary.ids_of_pieces(pieces[:: self._step]) for pieces in split]
-        )
+        ids_of, split = self.vocabulary.ids_of_pieces, self.vocabulary.split(list(self._ids))
+        return RaggedArray.from_rows([ids_of(pieces[:: self._step]) for pieces in split])
 
-    def write_words(self, folder: Path, name: str, lines: Indices, vocabulary: Vocabulary) -> None:
+    def write_words(self, lines: Indices) -> None:
         """Write the words of the phrases on these lines, and their characters; see `SplitStore`."""
-        tokens, characters = folder / f"{name}{TOKENS}", folder / f"{name}{CHARACTERS}"
+        tokens = self._folder / f"{self.name}{TOKENS}"
+        characters = self._folder / f"{self.name}{CHARACTERS}"
         words, file = self.words(), _RowsFile(tokens, starts_path(tokens), np.int32)
         for first in range(0, len(lines), _CHUNK_BACK):
             file.append(words.take(lines[first : first + _CHUNK_BACK]))
-        file = _RowsFile(characters, starts_path(characters), word_type(len(vocabulary)))
-        file.append(character_ids(list(self._ids), vocabulary))
+        file = _RowsFile(characters, starts_path(characters), word_type(len(self.vocabulary)))
+        file.append(character_ids(list(self._ids), self.vocabulary))
 
 
 class TableSpool:

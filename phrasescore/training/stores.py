@@ -45,7 +45,6 @@ class PairStoreRecord(msgspec.Struct, frozen=True, omit_defaults=True):
     duplicates: Number
     too_long: Number  # lines with more than ``max_length`` words, or pieces, on either side
     max_length: Number
-    words: Number  # running words of both sides of the stored pairs, without ``</s>``
     # blake2b of the uncompressed lines of the table or of both texts.
     fingerprint: str
     # Whether the table's target side is read and its source side predicted.

@@ -1,20 +1,24 @@
 """Translate a text segment by segment, using only networks (Pouget-Abadie et al., 2014)."""
 
+import json
 import logging
+import math
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
+import msgspec
+
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, torch_threads, usable_threads
-from phrasescore.errors import ArgumentError, ModelError
+from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.generation import segmentation
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, Generator
-from phrasescore.generation.random_segmentation import fit_random_cuts
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
+from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
@@ -77,8 +81,8 @@ def segment(
     elif settings.segmentation == "random-confidence":
         cut = segmentation.cut_by_random_confidence(max_segment)
     elif like_path is not None:
-        sizes = segmentation.read_sizes(like_path, max_segment=max_segment)
-        cut = fit_random_cuts(sizes, max_segment=max_segment)
+        sizes = _read_sizes(like_path, max_segment=max_segment)
+        cut = segmentation.fit_random_cuts(sizes, max_segment=max_segment)
     place, num_threads = choose_device(compute.device), usable_threads(compute.threads)
     forward = _load_forward(os.fspath(model))
     scores = None
@@ -110,7 +114,7 @@ def segment(
         for number, sentence in enumerate(segmenter.segment(sentences)):
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if lines is not None:
-                lines.write(segmentation.format_segments(number, sentence))
+                lines.write(_format_segments(number, sentence))
             spans = (sentence.words[each.start : each.end] for each in sentence.segments)
             too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
@@ -156,3 +160,68 @@ def _load_translator(name: str, path: str) -> Checkpoint:
 
 def _words(vocabulary: Vocabulary) -> set[str]:
     return {vocabulary.word(number) for number in range(len(vocabulary))}
+
+
+# The file of --segments: JSON, one line per sentence. (A word may contain anything except a space,
+# so no separator between segments would be safe.)
+
+
+class _Bounds(msgspec.Struct):
+    start: int
+    end: int
+
+
+class _SegmentLine(msgspec.Struct):
+    words: int
+    segments: list[_Bounds]
+
+
+def _format_segments(number: int, sentence: segmentation.SegmentedSentence) -> bytes:
+    """Return a sentence's line in the file of --segments, with its 0-based number and a newline."""
+    segments = [
+        {
+            "start": segment.start,
+            "end": segment.end,
+            "source": " ".join(sentence.words[segment.start : segment.end]),
+            "target": " ".join(segment.target),
+            # JSON has no infinity.
+            "confidence": segment.confidence if math.isfinite(segment.confidence) else None,
+            "finished": segment.finished,
+        }
+        for segment in sentence.segments
+    ]
+    line = {"sentence": number, "words": len(sentence.words), "segments": segments}
+    return (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def _read_sizes(path: str, *, max_segment: int) -> Iterator[list[int]]:
+    """Yield the segment sizes of each sentence that has words."""
+    is_empty = True
+    for number, raw in enumerate(read_lines(path), start=1):
+        sizes = _sizes(path, number, decode(path, number, raw))
+        if not sizes:
+            continue
+        if max(sizes) > max_segment:
+            limit = f"expected segments of at most {max_segment} words (--max-segment)"
+            raise DataError(path, number, f"{limit}, found a segment of {max(sizes)}")
+        is_empty = False
+        yield sizes
+    if is_empty:
+        raise DataError(path, None, "expected at least one sentence with words, found none")
+
+
+def _sizes(path: str, number: int, text: str) -> list[int]:
+    try:
+        line = msgspec.json.decode(text, type=_SegmentLine)
+    except (msgspec.DecodeError, RecursionError) as error:
+        problem = f"expected a line that --segments wrote, found {shorten(text)}"
+        raise DataError(path, number, problem) from error
+    bounds = [(segment.start, segment.end) for segment in line.segments]
+    expected_start = 0
+    for start, end in bounds:
+        if start != expected_start or end <= start:
+            raise DataError(path, number, f"expected adjacent segments, found {bounds}")
+        expected_start = end
+    if line.words != expected_start:
+        raise DataError(path, number, f"expected segments for {line.words} words, got {bounds}")
+    return [end - start for start, end in bounds]

@@ -9,10 +9,10 @@ import pytest
 from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
 from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
-from tuning.methods import Tuned, load_method
+from tuning.methods import Tuned, optimise
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
-from tuning.settings import TuneSettings
+from tuning.settings import MethodName, TuneSettings
 
 # For each segment its hypotheses: the values of A and B, and whether it is right.
 Lists = list[list[tuple[float, float, int]]]
@@ -53,7 +53,7 @@ class Script:
         self.seeds.append(seed)
         weights = np.array(self.found[len(self.starts) - 1])
         scores = pool.score(metric, weights), pool.score(metric, start)
-        return Tuned(weights, *scores, "script", seed, 1, ())
+        return Tuned(weights, *scores, ())
 
     def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[Decided] = ()):  # type: ignore[no-untyped-def]
         self.seen: list[LoopResult] = []
@@ -169,13 +169,13 @@ def test_nothing_is_best_before_the_first_round() -> None:
 @pytest.mark.parametrize("seed", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3))])
 @pytest.mark.parametrize("method", ["mert", "mira", "xbleu"])
 def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
-    method: str, seed: int
+    method: MethodName, seed: int
 ) -> None:
-    decoder, optimise = ListFeatureDecoder(seed), load_method(method)
+    decoder, settings = ListFeatureDecoder(seed), TuneSettings()
     own = {name: weights for name, weights in START.items() if name != NETWORK}
     lists = decoder(1, own).distinct()
     start = weights_vector(START, LABELS)
-    once = optimise(lists, decoder.metric, start, TuneSettings(), seed=seed)
+    once = optimise(method, lists, decoder.metric, start, settings, seed=seed)
     assert once.score > once.start_score + 0.09
     # Version 0.1 decoded with these weights, less the one that the decoder does not know.
     less = named_weights(once.weights, LABELS)
@@ -186,7 +186,7 @@ def test_a_strong_feature_of_lists_alone_helps_and_takes_the_search_nowhere(
         decoder,
         decoder.metric,
         WeightPair(own, START),
-        lambda *found: optimise(found[0], found[1], found[2], TuneSettings(), seed=found[3]),
+        lambda *found: optimise(method, found[0], found[1], found[2], settings, seed=found[3]),
         seed,
         iterations=6,
         list_features=frozenset([NETWORK]),
@@ -229,7 +229,7 @@ class TwoSigns:
             tried = [start, *(np.array([1.0, weight]) for weight in self._list_weights)]
             weights = max(tried, key=lambda each: pool.score(metric, each))
             score = pool.score(metric, weights)
-        return Tuned(weights, score, pool.score(metric, start), "two signs", seed, 1, ())
+        return Tuned(weights, score, pool.score(metric, start), ())
 
     def run(self, decided: Sequence[Decided] = (), start: float = 0) -> LoopResult:
         pair = WeightPair({"A": (1.0,)}, {"A": (1.0,), "B": (start,)})
@@ -313,8 +313,8 @@ class Cliff:
         )
 
 
-def towards_one(pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
-    return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), "script", seed, 1, ())
+def towards_one(pool: Pool, metric: Metric, start: Vector, _seed: int) -> Tuned:
+    return Tuned(np.array([1.0, 1.0]), 0.99, pool.score(metric, start), ())
 
 
 def run_cliff(decoder: Cliff, rounds: int) -> tuple[LoopResult, list[str]]:

@@ -6,15 +6,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import tuning.expected_bleu
+import tuning.mira
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.edit_distance import WordAccuracy
 from tuning.expected_bleu import expected_score
-from tuning.methods import Problem, load_method
+from tuning.methods import Problem, optimise
 from tuning.metrics import CorpusBleu, bleu
 from tuning.mira import _Corpus, _group_rows, _hope_and_fear, _Mira, search_mira
 from tuning.pool import Pool, Vector
-from tuning.settings import TuneSettings
+from tuning.settings import MethodName, TuneSettings
 
 BLEU = CorpusBleu()
 
@@ -40,11 +42,8 @@ def _pool(features: list[float], stats: list[float], starts: list[int]) -> Pool:
     return Pool((FeatureLabel("LM", 0),), columns, np.array(stats)[:, None], np.array(starts))
 
 
-def _mira_problem(pool: Pool, step_limit: float, epochs: int = 1) -> Problem:
-    settings = TuneSettings(step_limit=step_limit, epochs=epochs)
-    count = pool.num_features
-    free = np.ones(count, np.bool_)
-    return Problem(pool, Half(), np.ones(count), free, settings, 1, lambda _line: None)
+def _half_problem(pool: Pool) -> Problem:
+    return replace(_problem(pool, TuneSettings()), metric=Half())
 
 
 # One segment; feature values 1 and -1 have deviation 1, the better one has -1. The pseudo-corpus
@@ -54,20 +53,24 @@ PLAIN = _pool([1.0, -1.0], [0.0, 0.3], [0, 2])
 
 
 @pytest.mark.parametrize(("limit", "step"), [(1e9, 5 / 4), (0.25, 0.25)])
-def test_a_step_by_hand(limit: float, step: float) -> None:
-    mira = _Mira(_mira_problem(PLAIN, limit), 1.0)
+def test_a_step_by_hand(monkeypatch: pytest.MonkeyPatch, limit: float, step: float) -> None:
+    monkeypatch.setattr(tuning.mira, "_STEP_LIMIT", limit)
+    mira = _Mira(_half_problem(PLAIN), 1.0)
     mira.learn(np.array([0]))
     assert mira.average() == pytest.approx([1 - 2 * step])
 
 
 def test_a_hypothesis_that_wins_by_more_than_its_gain_moves_nothing() -> None:
-    mira = _Mira(_mira_problem(_pool([1.0, -1.0], [0.1, 0.0], [0, 2]), 1e9), 1.0)
+    mira = _Mira(_half_problem(_pool([1.0, -1.0], [0.1, 0.0], [0, 2])), 1.0)
     mira.learn(np.array([0]))
     assert mira.average().tolist() == [1.0]  # ahead by 2, the gain is 1
 
 
-def test_the_average_is_over_segments_whether_they_move_weights_or_not() -> None:
-    mira = _Mira(_mira_problem(PLAIN, 0.25), 1.0)
+def test_the_average_is_over_segments_whether_they_move_weights_or_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuning.mira, "_STEP_LIMIT", 0.25)
+    mira = _Mira(_half_problem(PLAIN), 1.0)
     mira.learn(np.array([0, 0]))
     # After the first segment 0.5: behind by 1, so it moves again by the limit, to 0.
     assert mira.average() == pytest.approx([0.25])
@@ -80,9 +83,12 @@ def test_hope_has_score_and_gain_and_fear_score_without_gain() -> None:
     assert _hope_and_fear(features, 0, 3, np.ones(1), places, gains) == (1, 0)
 
 
-def test_where_nothing_moves_model_scores_are_halved_and_gains_count_for_more() -> None:
+def test_where_nothing_moves_model_scores_are_halved_and_gains_count_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(tuning.mira, "_STEP_LIMIT", 1.0)
     # The worse hypothesis is ahead by 8, and gains differ by 3: it is hope and fear.
-    mira = _Mira(_mira_problem(PLAIN, 1.0), 4.0)
+    mira = _Mira(_half_problem(PLAIN), 4.0)
     assert not mira.learn(np.array([0]))
     assert mira.average() == pytest.approx([1.0])
     mira.halve()
@@ -115,11 +121,7 @@ def test_groups_hold_equal_statistics_of_one_segment() -> None:
 def test_mira_finds_a_planted_vector() -> None:
     planted = np.array([0.2, 1.0, -0.6])
     pool = random_pool(5, num_segments=100, size=30)
-    free = np.ones(3, np.bool_)
-    problem = Problem(
-        pool, CorpusBleu(), np.ones(3), free, TuneSettings(epochs=20), 1, lambda _line: None
-    )
-    found = search_mira(problem).weights
+    found = search_mira(_problem(pool, TuneSettings())).weights
     assert found @ planted / np.linalg.norm(found) / np.linalg.norm(planted) > 0.95
 
 
@@ -128,9 +130,7 @@ def test_few_segments_that_can_be_told_apart_are(seed: int) -> None:
     # Pools where 60 epochs ended before the oracle was reached (46.1, 89.4 and 89.4); the second
     # and the third one also where there were more, but nothing was halved.
     pool = _separable(seed)
-    free = np.ones(2, np.bool_)
-    problem = Problem(pool, CorpusBleu(), np.ones(2), free, TuneSettings(), 1, lambda _line: None)
-    assert pool.score(CorpusBleu(), search_mira(problem).weights) == 1.0
+    assert pool.score(BLEU, search_mira(_problem(pool, TuneSettings())).weights) == 1.0
 
 
 def _separable(seed: int) -> Pool:
@@ -237,10 +237,10 @@ def test_the_gradient_of_another_metric_is_that_of_finite_differences() -> None:
 
 
 @pytest.mark.parametrize("name", ["mira", "xbleu"])
-def test_methods_find_the_best_of_another_metric(name: str) -> None:
+def test_methods_find_the_best_of_another_metric(name: MethodName) -> None:
     pool, metric = _accuracy_pool()
     start = np.array([-0.5, 0.2, 0.3])
-    found = load_method(name)(pool, metric, start, TuneSettings(), seed=1)
+    found = optimise(name, pool, metric, start, TuneSettings(), seed=1)
     # The last hypothesis of each segment has most words right.
     assert pool.model_best(found.weights).tolist() == [3, 7, 11]
 
@@ -248,14 +248,13 @@ def test_methods_find_the_best_of_another_metric(name: str) -> None:
 def test_expected_bleu_finds_a_planted_vector() -> None:
     planted = np.array([0.2, 1.0, -0.6])
     pool = random_pool(5, num_segments=100, size=30)
-    found = load_method("xbleu")(pool, BLEU, np.ones(3), TuneSettings(), seed=1).weights
+    found = optimise("xbleu", pool, BLEU, np.ones(3), TuneSettings(), seed=1).weights
     assert found @ planted / np.linalg.norm(found) / np.linalg.norm(planted) > 0.95
 
 
-def test_a_penalty_keeps_the_direction_near_the_start() -> None:
+def test_a_penalty_keeps_the_direction_near_the_start(monkeypatch: pytest.MonkeyPatch) -> None:
     pool, start = random_pool(5, num_segments=50), np.ones(3)
-    near, far = (
-        load_method("xbleu")(pool, BLEU, start, TuneSettings(penalty=penalty), seed=1).weights
-        for penalty in (1.0, 0.0)
-    )
+    far = optimise("xbleu", pool, BLEU, start, TuneSettings(), seed=1).weights
+    monkeypatch.setattr(tuning.expected_bleu, "_PENALTY", 1.0)
+    near = optimise("xbleu", pool, BLEU, start, TuneSettings(), seed=1).weights
     assert near @ start / np.linalg.norm(near) > far @ start / np.linalg.norm(far) + 0.2

@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from tuning.metrics import Bleu, BleuScore, CorpusBleu, oracle_rows
+from tuning.metrics import Bleu, BleuScore, oracle_rows
 
 
 def _corpus(seed: int, sentences: int, hypotheses: int) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +76,3 @@ def test_of_equally_good_hypotheses_the_earliest_is_taken() -> None:
 def test_where_nothing_matches_the_oracle_is_0() -> None:
     statistics = Bleu([[["a"]]]).statistics([["x"], []], [0, 0])
     assert _bleu(statistics, oracle_rows(statistics, np.zeros(2, np.int64))) == 0.0
-
-
-METRIC = CorpusBleu()
-START = np.array([0.5, -0.2, 0.3])

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import tuning.pool
-from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning.pool import Pool, union
@@ -71,12 +70,6 @@ def test_pooled_lists_hold_each_hypothesis_once_the_earlier_round_first() -> Non
     a, b, c = (1.0, 0.0, 0.0), (2.0, 0.0, 0.0), (3.0, 0.0, 0.0)
     pools = [make_pool([[b, a], [c]]), make_pool([[c, a], [a, c, b]])]
     assert lists_of(union(pools)) == [[b, a, c], [c, a, b]]
-
-
-def test_lists_that_do_not_belong_together_are_refused() -> None:
-    pool = make_pool([[(1, 2, 3)], [(1, 2, 3)]])
-    with pytest.raises(PhrasescoreError, match="list 2: expected 2 segments, got 1"):
-        union([pool, pool.subset([0])])
 
 
 def test_a_feature_that_a_pool_lacks_is_0_there() -> None:

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from phrasescore.errors import ModelError
-from phrasescore.generation.beam_search import BATCH_ROWS, BeamSettings, beam_search, beam_work
+from phrasescore.generation.beam_search import (
+    BATCH_ROWS,
+    BeamSettings,
+    beam_search,
+    beam_work,
+    best_words,
+)
 from phrasescore.generation.generator import Generated, Generator
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
 from phrasescore.records import HypothesisList
@@ -297,3 +304,30 @@ def test_an_empty_source_is_not_asked_about(tmp_path: Path) -> None:
     assert found[0] == found[2] == [Generated((), 0.0)]
     assert [found[1]] == beam_search(generator, [("u",)], BeamSettings(2))
     assert list(work.targets([], THREADS)) == []
+
+
+# The best words, in a compiled loop and by torch as on a GPU
+
+
+@pytest.mark.usefixtures("way")
+@pytest.mark.parametrize("count", [1, 4, 30, 50])
+def test_the_best_words_are_those_of_a_sort(count: int) -> None:
+    log_probs = torch.randn(20, 37, generator=torch.Generator().manual_seed(count))
+    found = best_words(log_probs, count)
+    assert found.shape == (20, count)
+    for row, words in zip(log_probs.numpy(), found, strict=True):
+        wanted = np.argsort(-row)[:count]
+        np.testing.assert_array_equal(words[: len(wanted)], wanted)
+        assert set(words[len(wanted) :].tolist()) <= {-1}
+
+
+def test_of_equal_words_the_lower_number_comes_first() -> None:
+    log_probs = torch.tensor([[-3.0, -1.0, -2.0, -1.0, -2.0, -1.0]])
+    assert best_words(log_probs, 4).tolist() == [[1, 3, 5, 2]]
+    assert best_words(log_probs, 2).tolist() == [[1, 3]]
+
+
+@pytest.mark.usefixtures("way")
+def test_a_word_without_probability_is_none() -> None:
+    log_probs = torch.tensor([[-1.0, -torch.inf, -0.5], [-torch.inf, -torch.inf, -0.5]])
+    assert best_words(log_probs, 3).tolist() == [[2, 0, -1], [2, -1, -1]]

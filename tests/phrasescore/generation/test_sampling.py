@@ -16,6 +16,7 @@ from phrasescore.generation.sampling import (
     BATCH_SAMPLES,
     SampleSettings,
     count_samples,
+    draw_words,
     random_numbers,
     sample_targets,
     sample_work,
@@ -169,12 +170,6 @@ def test_counts_are_sorted_by_score_and_ties_by_the_first() -> None:
     ]
 
 
-def test_a_target_without_its_end_is_another_one() -> None:
-    drawn = [Generated(("a",), -1.0), Generated(("a",), -1.5, finished=False)] * 2
-    counted = [(item.target.finished, item.times) for item in count_samples(drawn)]
-    assert counted == [(True, 2), (False, 2)]
-
-
 def test_a_source_has_its_number_in_a_stream(
     random_generator: Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,3 +214,29 @@ def test_a_right_to_left_model_s_samples_are_those_of_its_weights_turned_round()
     assert len({target.words for target in found[0]}) > 5
     for plain, turned in zip(*found, strict=True):
         assert turned == plain._replace(words=plain.words[::-1])
+
+
+# Random words, in a compiled loop and by torch as on a GPU
+
+
+@pytest.mark.usefixtures("way")
+def test_a_number_points_at_the_word_whose_share_it_lies_in() -> None:
+    # Shares of 0.25, 0, 0.5, 0.25; and one word that is certain.
+    log_probs = torch.tensor([[0.25, 0.0, 0.5, 0.25], [0.0, 0.0, 1.0, 0.0]]).log()
+    numbers = np.array([0.0, 0.24, 0.26, 0.74, 0.76, 1 - 2**-53, 0.0, 1 - 2**-53])
+    found = draw_words(log_probs, np.array([0, 6, 8]), numbers)
+    assert found.tolist() == [0, 0, 2, 2, 3, 3, 2, 2]
+
+
+@pytest.mark.usefixtures("way")
+def test_rows_without_numbers_are_passed_over() -> None:
+    log_probs = torch.tensor([[0.0, -50.0], [-50.0, 0.0], [0.0, -50.0]])
+    found = draw_words(log_probs, np.array([0, 0, 2, 2]), np.array([0.5, 0.9]))
+    assert found.tolist() == [1, 1]
+
+
+@pytest.mark.usefixtures("way")
+def test_improbable_words_are_not_drawn_and_overflow_nothing() -> None:
+    log_probs = torch.tensor([[-1900.0, -800.0, -1850.0]])
+    numbers = np.linspace(0, 1, 50, endpoint=False)
+    assert set(draw_words(log_probs, np.array([0, 50]), numbers).tolist()) == {1}

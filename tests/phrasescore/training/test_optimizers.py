@@ -72,26 +72,6 @@ def test_the_fused_step_is_the_step_of_torch(
             )
 
 
-def test_the_first_step_is_as_worked_out_by_hand() -> None:
-    # Zeiler (2012), algorithm 1, rho 0.9, epsilon 0.01, gradient 2:
-    # E[g^2] = 0.1 * 4 = 0.4; change = -sqrt(0.01) / sqrt(0.4 + 0.01) * 2 = -0.3123475...
-    parameter = nn.Parameter(torch.tensor([1.0]))
-    parameter.grad = torch.tensor([2.0])
-    FusedAdadelta({"p": parameter}, rho=0.9, epsilon=0.01).step(1.0, 0.0)
-    assert parameter.item() == pytest.approx(1.0 - 0.2 / math.sqrt(0.41), abs=1e-6)
-
-
-def test_clipping_scales_the_whole_gradient_to_the_norm() -> None:
-    # Gradients (3, 4) of two parameters have norm 5; scaled to norm 1 they are (0.6, 0.8). With an
-    # epsilon far above their squares, a step is the gradient itself.
-    parameters = {name: nn.Parameter(torch.zeros(1)) for name in "ab"}
-    for parameter, gradient in zip(parameters.values(), (3.0, 4.0), strict=True):
-        parameter.grad = torch.tensor([gradient])
-    norm = FusedAdadelta(parameters, rho=0.95, epsilon=1e6).step(1.0, 1.0)
-    assert norm == pytest.approx(5.0)
-    assert values(parameters).tolist() == pytest.approx([-0.6, -0.8], abs=1e-5)
-
-
 def test_a_step_of_sgd_is_the_rate_times_the_clipped_gradient() -> None:
     # Norm 5, scaled to 1: (0.6, 0.8); nothing is left of the step before (no momentum).
     network = nn.Module()

@@ -251,16 +251,6 @@ def test_settings_that_are_none_are_named(tmp_path: Path, text: str) -> None:
         RunFolder(tmp_path).settings()
 
 
-def test_a_removed_work_folder_loses_its_settings_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    removed: list[str] = []
-    (tmp_path / "run.json").write_text("{}")
-    monkeypatch.setattr(shutil, "rmtree", lambda path: removed.extend(os.listdir(path)))
-    RunFolder(tmp_path).remove()
-    assert removed == []
-
-
 @pytest.mark.parametrize(
     "name",
     ["state-000000008.safetensors", "run.json", "lock"]

@@ -48,24 +48,19 @@ def test_a_folder_that_is_not_there_is_said_before_tuning(lists: TuneFolder, opt
 def test_ctrl_c_writes_the_best_weights_so_far(
     lists: TuneFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tuning.methods import StopTuning, load_method
+    from tuning.methods import StopTuning, optimise
 
     calls = []
 
-    def load(name: str):  # type: ignore[no-untyped-def]
-        optimise = load_method(name)
+    def interrupted(*arguments, seed, report):  # type: ignore[no-untyped-def]
+        found = optimise(*arguments, seed=seed)
+        signal.raise_signal(signal.SIGINT)
+        with pytest.raises(StopTuning):
+            report("half way")
+        calls.append(seed)
+        return found
 
-        def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-            found = optimise(pool, metric, start, settings, seed=seed)
-            signal.raise_signal(signal.SIGINT)
-            with pytest.raises(StopTuning):
-                report("half way")
-            calls.append(seed)
-            return found
-
-        return interrupted
-
-    monkeypatch.setattr(tuning_module, "load_method", load)
+    monkeypatch.setattr(tuning_module, "optimise", interrupted)
     result = lists.run("-o", "out")
     assert (result.exit_code, calls) == (130, [1])
     assert result.stderr.endswith("-> 100.00\nphrasescore: interrupted\n")

@@ -26,7 +26,7 @@ from tests.doubles import RandomCslm
 from tests.forked import Forked, run_command
 from tests.phrasescore.cli.tune.loop_folder import DECODER, INI, Folder, rounds
 from tuning.loop import LoopResult
-from tuning.methods import load_method
+from tuning.methods import optimise
 
 
 @pytest.mark.parametrize(
@@ -260,16 +260,11 @@ def test_a_signal_while_optimising_keeps_the_best_and_the_loop_goes_on_as_if_not
     expected = (folder.path / "out/weights").read_bytes()
     with monkeypatch.context() as patch:
 
-        def load(name: str):  # type: ignore[no-untyped-def]
-            optimise = load_method(name)
+        def interrupted(*arguments, **options):  # type: ignore[no-untyped-def]
+            signal.raise_signal(number)
+            return optimise(*arguments, **options)
 
-            def interrupted(pool, metric, start, settings, *, seed, report):  # type: ignore[no-untyped-def]
-                signal.raise_signal(number)
-                return optimise(pool, metric, start, settings, seed=seed, report=report)
-
-            return interrupted
-
-        patch.setattr(tuning_module, "load_method", load)
+        patch.setattr(tuning_module, "optimise", interrupted)
         stopped = folder.run()
     assert stopped.exit_code == code
     assert stopped.stderr.endswith(f"-> {rounds(whole)[0]:.2f}\nphrasescore: {said}\n")
