@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 from phrasescore.devices import torch_threads
 from phrasescore.engines import Pending, WorkerPool
-from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.ranking import (
     Ranking,
@@ -21,7 +20,6 @@ from phrasescore.systems.search import DecoderFeatures, SearchTask, SearchWork, 
 from phrasescore.systems.system import System
 
 _AHEAD = 4  # sentences queued per worker, so that all stay busy during a slow sentence
-_END = object()  # after the last task
 
 
 @dataclass(frozen=True)
@@ -83,54 +81,32 @@ def in_order(
     A thread reads the tasks, so that an output need not wait for the next task. An error in reading
     a task is raised after the outputs of the tasks before it.
     """
-    window = _AHEAD * pool.workers
-    live = _LiveTasks(tasks, window)
-    pending: deque[tuple[TranslationTask, Pending[TranslationOutput]]] = deque()
-    task: object = None
-    problem: PhrasescoreError | None = None
-    while task is not _END or pending:
-        if task is not _END and len(pending) < window:
-            first = pending[0][1] if pending else None
-            try:
-                task = live.next(first)
-            except PhrasescoreError as error:
-                task, problem = _END, error
-            if isinstance(task, TranslationTask):
-                pending.append((task, pool.submit(task)))
-            if task is not _END and not (task is None and first is not None and first.done()):
-                continue
-        if pending:
-            done, output = pending.popleft()
-            yield done, output.result()
-    if problem is not None:
-        raise problem
+    # Tasks; None when one of them may be finished; an error at the end, a StopIteration as a rule.
+    events: queue.SimpleQueue[TranslationTask | Exception | None] = queue.SimpleQueue()
+    room = threading.Semaphore(_AHEAD * pool.workers)
 
-
-class _LiveTasks:
-    """Tasks that a thread reads, so that a finished one need not wait for the next one."""
-
-    def __init__(self, tasks: Iterator[TranslationTask], size: int) -> None:
-        self._room = threading.Semaphore(size)
-        # A task, `_END` with an error or without one, or None: a task is finished.
-        self._events: queue.SimpleQueue[tuple[object, Exception | None]] = queue.SimpleQueue()
-        threading.Thread(target=self._read, args=(tasks,), daemon=True).start()
-
-    def _read(self, tasks: Iterator[TranslationTask]) -> None:
+    def read() -> None:
         try:
             for task in tasks:
-                self._room.acquire()
-                self._events.put((task, None))
-            self._events.put((_END, None))
+                room.acquire()
+                events.put(task)
+            events.put(StopIteration())
         except Exception as error:
-            self._events.put((_END, error))
+            events.put(error)
 
-    def next(self, first: Pending[TranslationOutput] | None) -> object:
-        """Return the next task or `_END`, or None, at the latest when ``first`` is done."""
-        if first is not None:
-            first.add_done_callback(lambda _: self._events.put((None, None)))
-        task, error = self._events.get()
-        if error is not None:
-            raise error
-        if task is not None and task is not _END:
-            self._room.release()
-        return task
+    threading.Thread(target=read, daemon=True).start()
+    waiting: deque[tuple[TranslationTask, Pending[TranslationOutput]]] = deque()
+    end: Exception | None = None
+    while end is None or waiting:
+        while waiting and (end is not None or waiting[0][1].done()):
+            task, pending = waiting.popleft()
+            room.release()
+            yield task, pending.result()
+        event = events.get() if end is None else None
+        if isinstance(event, Exception):
+            end = event
+        elif event is not None:
+            waiting.append((event, pool.submit(event)))
+            waiting[-1][1].add_done_callback(lambda _: events.put(None))
+    if not isinstance(end, StopIteration):
+        raise end
