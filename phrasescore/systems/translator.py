@@ -1,21 +1,26 @@
 """The translator of a system, which is loaded once: for texts, streams and rounds of tuning."""
 
+import os
+import shlex
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from numbers import Integral
+from pathlib import Path
 from typing import Any, Self, cast
 
-from moses_integration.decoder.moses import ListRequest
+from moses_integration.decoder import ALGORITHMS
+from moses_integration.decoder.moses import DecoderCommand, ListRequest, log_tail
 from moses_integration.moses_ini import WeightsSource
-from moses_integration.nbest import NbestList
+from moses_integration.nbest import NbestList, read_every_list
 from phrasescore.arguments import StrPath
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.programs import decode_with_program
 from phrasescore.systems.ranking import (
     Ranking,
     TranslationOutput,
@@ -26,10 +31,12 @@ from phrasescore.systems.ranking import (
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
 from phrasescore.systems.stream import StreamWork, in_order
-from phrasescore.systems.system import System, read_system
+from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
 from phrasescore.systems.text_search import TextSearch
 from phrasescore.systems.translation import Translation
+
+_ONE_HYPOTHESIS = ListRequest(1, distinct=True)
 
 
 class Translator:
@@ -263,19 +270,61 @@ class Translator:
         prefix: str = "",
     ) -> Iterator[SearchOutput]:
         if self._search is None:
-            outputs = decode_with_program(
-                self.system,
-                sentences,
-                weights,
-                request,
-                workers=self._compute.workers,
-                prefix=prefix,
-            )
+            outputs = self._run_program(sentences, weights, request or _ONE_HYPOTHESIS, prefix)
         else:
             outputs = self._search.decode(sentences, weights, request, explain=explain)
         for output in outputs:
             self.untranslated += output.untranslated
             yield output
+
+    def _run_program(
+        self,
+        sentences: Sequence[SystemSentence],
+        weights: Weights,
+        request: ListRequest,
+        prefix: str,
+    ) -> Iterator[SearchOutput]:
+        """Yield what another decoder finds for each sentence of a text, which it reads as a whole.
+
+        :param prefix: the beginning of the names of its files; "" for temporary ones.
+        """
+        if not sentences:
+            return
+        with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
+            work = prefix or os.path.join(folder, "run")
+            source, nbest = f"{work}.source", f"{work}.nbest.part"
+            lines = (f"{' '.join(sentence.words)}\n".encode() for sentence in sentences)
+            Path(source).write_bytes(b"".join(lines))
+            threads = min(usable_threads(self._compute.workers), len(sentences))
+            run = _command(self.system, threads)
+            run(source, weights, request, nbest, keeps_log=bool(prefix))
+            if isinstance(self.system.decoder, Moses):
+                found = Path(f"{work}.out").read_bytes().count(b"\n")
+                if found != len(sentences):
+                    problem = (
+                        f"expected {len(sentences):,} translations from Moses, found {found:,}"
+                    )
+                    tail = log_tail(f"{work}.log", is_named=bool(prefix))
+                    raise PhrasescoreError(f"{problem}{tail}")
+            found_lists = read_every_list(nbest, len(sentences), allow_missing=True)
+            for sentence, each in zip(sentences, found_lists, strict=True):
+                if each.data:
+                    yield SearchOutput(each.hypothesis(0).strip(b" ").decode(), each.raw)
+                else:
+                    yield SearchOutput("", untranslated=int(bool(sentence.words)))
+
+
+def _command(system: System, threads: int) -> DecoderCommand:
+    """Return the command of a decoder, in which Moses gets the system's limits."""
+    ini = None if system.moses_ini is None else system.read_ini()
+    if isinstance(system.decoder, DecoderCommand):
+        return replace(system.decoder, ini=ini)
+    assert isinstance(system.decoder, Moses)
+    words = [str(system.decoder.program), "-threads", str(threads)]
+    for name, value in system.limits.items():
+        number = ALGORITHMS.index(value) if name == "search-algorithm" else value
+        words += [f"-{name}", str(number)]
+    return DecoderCommand(shlex.join(words), ini)
 
 
 def load_system(
