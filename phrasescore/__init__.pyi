@@ -37,9 +37,9 @@ from phrasescore.settings.tuning import ListTuning as ListTuning
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.systems.added import ScoreSummary as ScoreSummary
 from phrasescore.systems.folder import write_system as write_system
+from phrasescore.systems.ranking import Translation as Translation
 from phrasescore.systems.system import System as System
 from phrasescore.systems.system import read_system as read_system
-from phrasescore.systems.translation import Translation as Translation
 from phrasescore.systems.translator import Translator as Translator
 from phrasescore.systems.translator import load_system as load_system
 from phrasescore.systems.tuning import TuneOutcome as TuneOutcome

@@ -23,6 +23,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.ranking import (
     Ranking,
+    Translation,
     TranslationOutput,
     TranslationTask,
     featured_lists,
@@ -30,11 +31,9 @@ from phrasescore.systems.ranking import (
 )
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
-from phrasescore.systems.stream import StreamWork, in_order
 from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
-from phrasescore.systems.text_search import TextSearch
-from phrasescore.systems.translation import Translation
+from phrasescore.systems.workers import StreamWork, TextSearch, in_order
 
 _ONE_HYPOTHESIS = ListRequest(1, distinct=True)
 

@@ -9,8 +9,7 @@ from typing import Self
 
 from phrasescore.engines import Pending
 from phrasescore.errors import DataError
-from phrasescore.systems.ranking import TranslationOutput, TranslationTask
-from phrasescore.systems.translation import Translation
+from phrasescore.systems.ranking import Translation, TranslationOutput, TranslationTask
 from phrasescore.systems.translator import Translator
 
 _BYTES_PER_WORD = 100  # longer sentences are refused before they are split into words

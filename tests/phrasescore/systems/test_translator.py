@@ -17,7 +17,7 @@ from phrasescore.io.characters import BOUNDARY, split_characters
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.compute import Compute
-from phrasescore.systems import text_search
+from phrasescore.systems import workers
 from phrasescore.systems.search import SearchWork, read_configuration
 from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.translator import Translator, load_system
@@ -158,7 +158,7 @@ def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
         def submit(self, _: object) -> SimpleNamespace:
             return SimpleNamespace(result=interrupt)
 
-    monkeypatch.setattr(text_search, "open_pool", lambda *_, **__: Pool())
+    monkeypatch.setattr(workers, "open_pool", lambda *_, **__: Pool())
     with pytest.raises(KeyboardInterrupt):
         translate("moses.ini", folder / "source", "interrupted", compute=RAY)
     assert Pool.is_ended
