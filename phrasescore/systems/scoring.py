@@ -78,10 +78,10 @@ def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
     lines: list[AnyLines]
-    missing: tuple[Indices | None, ...]
-    # For each feature: its values, (rows, pairs), NaN where the cache has none; and the cache's
-    # keys, by row and pair.
-    known: list[Floats | None]
+    # For each feature: its values, (rows, pairs), NaN where the cache has none; the indices of the
+    # pairs without a value; and the cache's keys, by row and pair, if it is cached.
+    values: list[Floats]
+    missing: list[Indices]
     keys: list[list[list[bytes]]]
 
 
@@ -288,27 +288,24 @@ class Scoring:
     ) -> tuple[_LineGroup[AnyLines], list[Pending[list[BlockScores]]]]:
         """Look up lines in the cache, and submit the missing values, if any, to a worker."""
         block = join_blocks([each.block for each in lines])
-        known: list[Floats | None] = []
-        keys: list[list[list[bytes]]] = []
-        missing: list[Indices | None] = []
+        group = _LineGroup(lines, [], [], [])
         for feature in self.features:
-            if self._cache is None or feature.rows[0].highest is None:
-                known.append(None)
-                keys.append([])
-                missing.append(None)
-                continue
-            keys.append(_cache_keys(feature.rows, block))
-            values = np.array([self._cache.lookup(column) for column in keys[-1]], np.float64)
-            highest = np.array([[row.highest] for row in feature.rows], np.float64)
-            for wrong in values[values > highest][:1]:
-                raise self._cache.corrupt(f"the score {wrong}")
-            known.append(values)
-            missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
-        group = _LineGroup(lines, tuple(missing), known, keys)
-        needed = [place for place, each in enumerate(missing) if each is None or len(each)]
+            values = np.full((len(feature.rows), len(block.places)), np.nan)
+            keys: list[list[bytes]] = []
+            if self._cache is not None and feature.rows[0].highest is not None:
+                keys = _cache_keys(feature.rows, block)
+                values = np.array([self._cache.lookup(column) for column in keys], np.float64)
+                highest = np.array([[row.highest] for row in feature.rows], np.float64)
+                for wrong in values[values > highest][:1]:
+                    raise self._cache.corrupt(f"the score {wrong}")
+            group.values.append(values)
+            group.missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
+            group.keys.append(keys)
+        needed = [place for place, missing in enumerate(group.missing) if len(missing)]
         if not needed:
             return group, []
-        return group, [self._open_pool(needed).submit(ScoringItem(block, group.missing))]
+        some = (None if len(each) == len(block.places) else each for each in group.missing)
+        return group, [self._open_pool(needed).submit(ScoringItem(block, tuple(some)))]
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[ScoringItem, list[BlockScores]]:
         """Return the workers, started on first use: the cache may have all values."""
@@ -326,27 +323,20 @@ class Scoring:
         except ModelError as error:
             where = f"in the block that begins with {self._unit} {group.lines[0].before + 1}"
             raise ModelError(f"{error}, {where}") from error
-        columns: list[Floats] = []
-        for place, (known, missing) in enumerate(zip(group.known, group.missing, strict=True)):
-            scores = computed[0][place] if computed else None
-            if scores is not None:
+        for place, (known, missing, keys) in enumerate(
+            zip(group.values, group.missing, group.keys, strict=True)
+        ):
+            if computed:
+                scores = computed[0][place]
                 self.tallies[place] += scores.tally
-            if known is None or missing is None:
-                assert scores is not None
-                columns.append(scores.values)
-                continue
-            if scores is not None:
                 known[:, missing] = scores.values
-                if self._cache is not None and len(missing):
-                    keys = [
-                        column[index] for column in group.keys[place] for index in missing.tolist()
-                    ]
-                    self._cache.store(keys, scores.values.ravel().tolist())
-            cached = known.shape[1] - len(missing)
-            tally = self.tallies[place]
-            self.tallies[place] = replace(tally, cached=(tally.cached or 0) + cached)
-            columns.append(known)
-        values = np.concatenate(columns)
+                if keys and len(missing) and self._cache is not None:
+                    new = [column[index] for column in keys for index in missing.tolist()]
+                    self._cache.store(new, scores.values.ravel().tolist())
+            if keys:
+                cached = (self.tallies[place].cached or 0) + known.shape[1] - len(missing)
+                self.tallies[place] = replace(self.tallies[place], cached=cached)
+        values = np.concatenate(group.values)
         ends = np.cumsum([0, *(len(each.block.places) for each in group.lines)]).tolist()
         for lines, (begin, end) in zip(group.lines, pairwise(ends), strict=True):
             yield lines, values[:, begin:end]

@@ -116,7 +116,7 @@ def _check(system: System) -> tuple[str, Sequence[str], System]:
         scoring = load_list_features(system, Compute(workers=1, device="cpu"))
         names = () if scoring is None else scoring.names
         features = DecoderFeatures.of(system, configuration)
-        weights = system.check_weights(features.sizes, features.shown, names)
+        weights = features.check_weights(system, names)
     except PhrasescoreError as error:
         return f"no: {error}", names, system
     return "yes", names, dataclasses.replace(system, weights=weights)
