@@ -6,15 +6,14 @@ import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from numbers import Integral
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Self
 
 from moses_integration.decoder import ALGORITHMS
 from moses_integration.decoder.moses import DecoderCommand, ListRequest, log_tail
 from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList, read_every_list
-from phrasescore.arguments import StrPath
+from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
@@ -170,12 +169,10 @@ class Translator:
         :param nbest: number of hypotheses in the n-best lists and, with ``explain``, of those that
             are explained.
         """
-        if isinstance(sentences, str):
-            raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        if isinstance(nbest, bool) or not isinstance(cast("Any", nbest), Integral) or nbest < 0:
-            raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
+        check_sequences(sentences=sentences)
+        check_at_least(0, nbest=nbest)
         return self.translate_prepared(
-            self._prepared(sentences), nbest=int(nbest), confidence=confidence, explain=explain
+            self._prepared(sentences), nbest=nbest, confidence=confidence, explain=explain
         )
 
     def _prepared(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SystemSentence]:

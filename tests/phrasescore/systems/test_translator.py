@@ -255,13 +255,12 @@ def test_sentences_are_strings_or_words_and_translations_have_their_parts() -> N
 @pytest.mark.parametrize(
     ("sentences", "options", "error", "message"),
     [
-        ("la", {}, TypeError, "expected a list of sentences, got the string 'la'"),
+        ("la", {}, ArgumentError, "sentences: expected a sequence, got the string 'la'"),
         (["la\nla"], {}, TypeError, "expected single words, or one sentence"),
         (["la", 5], {}, TypeError, "expected words, or a sentence as a string"),
         (["la", "la|N"], {}, DataError, "the text:2: expected words without factors"),
         (["la", "\udce9t\udce9"], {}, DataError, "the text:2: expected UTF-8, found byte 0xe9$"),
-        (["la"], {"nbest": -1}, ArgumentError, "nbest: expected a whole number from 0, got -1"),
-        (["la"], {"nbest": True}, ArgumentError, "nbest: expected a whole number from 0, got True"),
+        (["la"], {"nbest": -1}, ArgumentError, "--nbest: expected at least 0, got -1"),
     ],
 )
 @pytest.mark.usefixtures("folder")
