@@ -221,7 +221,7 @@ def parse_column(text: str) -> Column:
     """Return the column for the value of ``--column``; it may have braces around it.
 
     >>> parse_column('model = "joint", unnormalized = true')
-    Network(name=None, model='joint', unnormalized=True, backoff_lm=None, normalize=False)
+    Network(name=None, model='joint', unnormalized=True, backoff_lm=None)
     """
     title = f"--column {text!r}"
     inner = text.strip()

@@ -1,7 +1,6 @@
 """Columns of trained networks."""
 
 import logging
-from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 ENSEMBLE_NAME = "Ensemble"
-NORMALIZED = "Norm"  # the suffix for a score that is divided by length
 
 
 @dataclass(frozen=True)
@@ -34,14 +32,6 @@ class Network(Column):
     # An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's shortlist,
     # which are otherwise <unk>.
     backoff_lm: str | None = None
-    # Whether a column NAMENorm follows: the score divided by the number of predicted words,
-    # including the end symbol.
-    normalize: bool = False
-
-    def check(self, columns: Sequence[Column], *, of_phrases: bool) -> None:
-        super().check(columns, of_phrases=of_phrases)
-        if of_phrases and self.normalize:
-            raise self.error("normalize: only for n-best lists")
 
     def check_config(self, config: "Config") -> None:
         """Check that the options fit the kind of the network."""

@@ -9,7 +9,7 @@ from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.errors import ArgumentError
 from phrasescore.features.columns import Column, number_names
 from phrasescore.features.given_scores import GivenScores, ScoreLines
-from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, Network, network_name
+from phrasescore.features.model import ENSEMBLE_NAME, Network, network_name
 from phrasescore.features.request import LoadedFeature, ScoringRequest
 from phrasescore.io.text import LARGEST_VALUE
 from phrasescore.systems.text_checks import KnownWords, known_words
@@ -51,9 +51,6 @@ class AddedColumn(NamedTuple):
     feature: int | None = None
     row: int | None = None
     is_network: bool = False
-    # For a network: whether it predicts the source; whether its scores are divided by length.
-    reverse: bool = False
-    normalized: bool = False
     given: ScoreLines | None = None
 
 
@@ -69,33 +66,29 @@ def added_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> l
     networks = iter(request.networks)
     added, labels = [], []
     for column in request.columns:
+        label = column.label
         if isinstance(column, GivenScores):
             highest = HIGHEST_LOG if request.of_phrases else LARGEST_VALUE
             new = AddedColumn(column.name or "", given=ScoreLines(column.scores, highest))
         else:
-            new = AddedColumn(column.name or "", *places[id(column)])
-        label = column.label
+            is_network = isinstance(column, Network)
+            new = AddedColumn(column.name or "", *places[id(column)], is_network=is_network)
         if isinstance(column, Network):
             _, model = next(networks)
-            kind, reverse = model.config.kind, model.reverse
-            label = network_name(kind, reverse=reverse, right_to_left=model.right_to_left)
-            new = new._replace(is_network=True, reverse=reverse, normalized=column.normalize)
+            label = network_name(
+                model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
+            )
         added.append(new)
         labels.append(label)
     if request.ensemble:
-        first = next(each for each in added if each.is_network)
-        normalized = all(each.normalized for each in added if each.is_network)
-        added.append(ensemble._replace(reverse=first.reverse, normalized=normalized))
+        added.append(ensemble)
         labels.append(ENSEMBLE_NAME)
     unnamed = [not each.name and each.given is None for each in added]
     numbered = iter(number_names(compress(labels, unnamed)))
-    result: list[AddedColumn] = []
-    for each, is_unnamed in zip(added, unnamed, strict=True):
-        plain = each._replace(name=next(numbered) if is_unnamed else each.name, normalized=False)
-        result.append(plain)
-        if each.normalized:
-            result.append(plain._replace(name=plain.name + NORMALIZED, normalized=True))
-    return result
+    return [
+        each._replace(name=next(numbered)) if is_unnamed else each
+        for each, is_unnamed in zip(added, unnamed, strict=True)
+    ]
 
 
 def words_of_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[KnownWords]:

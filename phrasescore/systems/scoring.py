@@ -115,6 +115,7 @@ class Scoring:
         self.features = [each.feature for each in loaded]
         self.added = added_columns(request, loaded)
         self.names = tuple(added.name for added in self.added)
+        self._rows = [added.row for added in self.added if added.row is not None]
         self._known_words = words_of_columns(request, loaded)
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         rows = tuple(feature.rows for feature in self.features)
@@ -205,22 +206,14 @@ class Scoring:
         for each, values in self.score_lines(lines):
             sources.count_side(each.block, 0)
             targets.count_side(each.block, 1)
-            yield each, self._added_values(each.block, values)
+            yield each, values[self._rows]
         sources.warn()
         targets.warn()
 
     def score_list(self, lines: InputPairs) -> Floats:
         """Return the values of one list's pairs, with a row for each of `added`."""
         ((_, values),) = self.score_lines([lines])
-        return self._added_values(lines.block, values)
-
-    def _added_values(self, block: PhraseBlock, scores: Floats) -> Floats:
-        computed = [added for added in self.added if added.given is None]
-        values = scores[[added.row for added in computed if added.row is not None]]
-        for row, added in enumerate(computed):
-            if added.normalized:
-                values[row] /= block.lengths(0 if added.reverse else 1) + 1
-        return values
+        return values[self._rows]
 
     @property
     def given(self) -> list[ScoreLines]:
@@ -257,7 +250,7 @@ class Scoring:
                 text = f"scores {added.given.fingerprint}"
             else:
                 assert added.row is not None
-                text = rows[added.row].fingerprint + " normalized" * added.normalized
+                text = rows[added.row].fingerprint
             settings[f"feature {position}"] = f"{added.name} {text}".strip()  # a column has no name
         return settings
 
