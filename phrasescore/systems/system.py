@@ -28,7 +28,7 @@ from phrasescore.features.program import Command
 from phrasescore.records import ConfidenceCurve, WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
-from phrasescore.settings.kinds import KINDS, NetworkKind, kind_names
+from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.toml_file import TomlTable, read_table, unknown
 from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.text import TextProcessing
@@ -276,15 +276,13 @@ def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
         yield column
 
 
-def _check_model(whole: TomlTable, key: str, column: Network) -> Config:
+def _check_model(whole: TomlTable, key: str, column: Network) -> None:
     if not Path(column.model).is_dir():
         raise whole.error(key, f"there is no model {column.model}")
-    config = Config.of_model(column.model)
     try:
-        column.check_config(config)
+        column.check_config(Config.of_model(column.model))
     except ArgumentError as error:
         raise whole.error(key, str(error)) from error
-    return config
 
 
 def _read_search(whole: TomlTable, rows: Any) -> Iterator[Network]:
@@ -369,16 +367,12 @@ def _old_lists(whole: TomlTable, values: Mapping[str, Any]) -> Iterator[Any]:
 
 def _with_old_options(whole: TomlTable, values: Mapping[str, Any], row: dict[str, Any]) -> Any:
     """Return the row of a network with the options that the file had for all networks."""
-    kind = _kind_of(whole, str(row["model"]))
+    folder = whole.absolute(str(row["model"]))
+    if not os.path.isdir(folder):
+        raise whole.error("", f"there is no model {folder}")
+    kind = KINDS[Config.of_model(folder).kind]
     if values.get("unnormalized") and kind.is_feed_forward:
         row["unnormalized"] = True
     if "backoff_lm" in values and not kind.reads_source:
         row["backoff_lm"] = values["backoff_lm"]
     return row
-
-
-def _kind_of(whole: TomlTable, model: str) -> NetworkKind:
-    folder = whole.absolute(model)
-    if not os.path.isdir(folder):
-        raise whole.error("", f"there is no model {folder}")
-    return KINDS[Config.of_model(folder).kind]

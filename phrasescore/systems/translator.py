@@ -15,7 +15,7 @@ from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList, read_every_list
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.engines import WorkerPool, open_pool
+from phrasescore.engines import LoadedWork, WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
@@ -32,7 +32,7 @@ from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
 from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
-from phrasescore.systems.workers import StreamWork, TextSearch, in_order
+from phrasescore.systems.workers import StreamTranslator, TextSearch, in_order
 
 _ONE_HYPOTHESIS = ListRequest(1, distinct=True)
 
@@ -124,7 +124,7 @@ class Translator:
         workers = usable_threads(self._compute.workers) if device == "cpu" else 1
         is_here = workers == 1 and not (apart and device == "cpu")
         engine = Compute(engine="here" if is_here else "processes", workers=workers)
-        return open_pool(engine, StreamWork(self.system, device), closed=closed)
+        return open_pool(engine, LoadedWork(StreamTranslator(self.system, device)), closed=closed)
 
     def __enter__(self) -> Self:
         return self if self._is_open else self.open()

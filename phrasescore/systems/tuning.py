@@ -19,7 +19,7 @@ from phrasescore.records import ConfidenceCurve, FeatureLabel, WeightPair, Weigh
 from phrasescore.settings.tuning import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
 from tuning.confidence import calibrate_weights
-from tuning.methods import Optimise, Report, StopTuning, Tuned, load_method
+from tuning.methods import Report, StopTuning, Tuned, load_method
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, weights_vector
 from tuning.settings import TuneSettings
@@ -45,10 +45,6 @@ class Optimiser:
     report: Report = _logger.debug  # receives a line for each step
     others: Collection[str] = ()  # features that may be fixed although a pool may lack them
     stopped_by: int | None = None  # the signal with which the user stopped it
-    _optimise: Optimise = field(init=False)
-
-    def __post_init__(self) -> None:
-        self._optimise = load_method(self.tuning.method)
 
     @property
     def stopped(self) -> bool:
@@ -82,7 +78,7 @@ class Optimiser:
 
     def __call__(self, pool: Pool, metric: Metric, start: Vector, seed: int) -> Tuned:
         """Return weights that are at least as good as the start."""
-        settings = self.settings(pool.labels)
+        settings, optimise = self.settings(pool.labels), load_method(self.tuning.method)
         with catching_signals() as caught:
 
             def report_or_stop(line: str) -> None:
@@ -90,7 +86,7 @@ class Optimiser:
                 if caught:
                     raise StopTuning
 
-            tuned = self._optimise(pool, metric, start, settings, seed=seed, report=report_or_stop)
+            tuned = optimise(pool, metric, start, settings, seed=seed, report=report_or_stop)
             self.stopped_by = caught[0] if caught else None
         for note in tuned.notes:
             _logger.info("%s: %s", tuned.method, note)

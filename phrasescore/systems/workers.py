@@ -9,8 +9,7 @@ import queue
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass
+from contextlib import ExitStack, nullcontext
 from operator import add
 from typing import Self
 
@@ -148,25 +147,16 @@ def _unknown_words(system: System) -> tuple[UnknownWordCheck, UnknownWordCheck]:
     return unknown_words_of("the source", "the translations", models)
 
 
-@dataclass(frozen=True)
-class StreamWork:
-    """The work of translating with a system: a :class:`phrasescore.engines.Work`."""
-
-    system: System
-    device: str
-
-    def load(self) -> "StreamTranslator":
-        """Read the models and the tables, and compile the search before a fork."""
-        return StreamTranslator(self)
-
-
 class StreamTranslator:
-    """Translates a sentence: the search, the features of its list, and the best hypothesis."""
+    """Translates a sentence: the search, the features of its list, and the best hypothesis.
 
-    def __init__(self, work: StreamWork) -> None:
-        self._system = system = work.system
+    The models and the tables are read, and the search is compiled, before a fork.
+    """
+
+    def __init__(self, system: System, device: str) -> None:
+        self._system = system
         self._stack = ExitStack()
-        compute = Compute(workers=1, device=work.device)
+        compute = Compute(workers=1, device=device)
         scoring = load_list_features(system, compute, sets_threads=False)
         if scoring is not None:
             self._stack.enter_context(scoring)
@@ -175,7 +165,7 @@ class StreamTranslator:
         features = DecoderFeatures.of(system, configuration)
         added = () if scoring is None else scoring.names
         search, lists = features.check(system, added)
-        work_of_search = SearchWork.of(system, configuration, search, device=work.device)
+        work_of_search = SearchWork.of(system, configuration, search, device=device)
         self._weights, self._search = work_of_search.weights, work_of_search.load()
         self._ranking = Ranking(system, scoring, lists)
         kinds = {column.kind() for column in system.lists}
@@ -187,16 +177,12 @@ class StreamTranslator:
 
     def __call__(self, task: TranslationTask) -> TranslationOutput:
         """Return the translation of a sentence."""
-        if not self._uses_torch:
-            return self._translate(task)
-        with torch_threads(1):  # torch has the caller's threads afterwards
-            return self._translate(task)
-
-    def _translate(self, task: TranslationTask) -> TranslationOutput:
         request = task.request(self._system, characters=self._characters)
         tokens = task.sentence.tokens
         searched = SearchTask(task.number, tokens, self._weights, request, task.explain)
-        return self._ranking.output(task, self._search(searched))
+        # torch has the caller's threads afterwards.
+        with torch_threads(1) if self._uses_torch else nullcontext():
+            return self._ranking.output(task, self._search(searched))
 
 
 def in_order(
