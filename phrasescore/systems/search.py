@@ -365,8 +365,8 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
         (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(each.model),
             device,
-            options=CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
-            name=name,
+            CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
+            name,
         )
         for kind, name, each in zip(work.kinds, work.names, work.networks, strict=True)
     ]
