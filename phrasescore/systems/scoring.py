@@ -5,29 +5,40 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import check_feature_names
+from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import StrPath
 from phrasescore.devices import GPU_THREADS, torch_threads
 from phrasescore.engines import Pending, WorkerPool, open_pool, read_ahead
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.features.columns import Column, as_columns, check_columns
+from phrasescore.features.columns import Column, as_columns, check_columns, number_names
 from phrasescore.features.feature import BLOCK_SIZE, BlockScores, ScoreRow
-from phrasescore.features.given_scores import ScoreLines
-from phrasescore.features.model import Network
-from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
-from phrasescore.io.text import NumberedLines
+from phrasescore.features.given_scores import GivenScores, ScoreLines
+from phrasescore.features.model import ENSEMBLE_NAME, Network, network_name
+from phrasescore.features.request import (
+    LoadedFeature,
+    ScoringItem,
+    ScoringRequest,
+    ScoringWork,
+)
+from phrasescore.io.text import LARGEST_VALUE, NumberedLines
 from phrasescore.kernels.phrases import join_blocks
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.added import AddedColumn, added_columns, words_of_columns
-from phrasescore.systems.text_checks import UnknownWordCheck, unknown_words_of, warn_of_shortlists
+from phrasescore.systems.text_checks import (
+    KnownWords,
+    UnknownWordCheck,
+    known_words,
+    unknown_words_of,
+    warn_of_shortlists,
+)
 from phrasescore.version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +53,6 @@ Indices = NDArray[np.int64]
 # Maximum number of lines in a group, per pair that it should have: few lines of a table may have
 # pairs, and a list has several lines for each distinct hypothesis.
 _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
-_PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
 
 
 class InputPairs(NumberedLines, Protocol):
@@ -56,24 +66,16 @@ class InputPairs(NumberedLines, Protocol):
 AnyLines = TypeVar("AnyLines", bound=InputPairs)
 
 
-class PairLines(NamedTuple):
-    """A block of lines of parallel text, or of pairs passed from Python."""
+class AddedColumn(NamedTuple):
+    """A column that is added to lines."""
 
-    before: int
-    block: PhraseBlock
-
-    @property
-    def num_lines(self) -> int:
-        """Number of pairs in this block."""
-        return len(self.block.places)
-
-
-def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
-    """Lazily group pairs into blocks."""
-    iterator, before = iter(pairs), 0
-    while some := list(islice(iterator, _PAIRS_OF_TEXT)):
-        yield PairLines(before, PhraseBlock.of(some))
-        before += len(some)
+    name: str
+    # The index of its feature, and of its row in the values of all features; None for scores given
+    # in a file.
+    feature: int | None = None
+    row: int | None = None
+    is_network: bool = False
+    given: ScoreLines | None = None
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
@@ -340,3 +342,49 @@ def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes
 
     words = block._replace(affiliations=None)
     return [score_keys(row.fingerprint, block if row.reads_alignments else words) for row in rows]
+
+
+def added_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[AddedColumn]:
+    """Return the columns to add, as requested, and the ensemble last."""
+    computed: dict[int, AddedColumn] = {}  # by the identity of the column
+    row, ensemble = 0, AddedColumn("")
+    for index, (feature, columns) in enumerate(loaded):
+        for place, column in enumerate(columns, start=row):
+            name, is_network = column.name or "", isinstance(column, Network)
+            computed[id(column)] = AddedColumn(name, index, place, is_network)
+        if len(feature.rows) > len(columns):
+            ensemble = AddedColumn("", index, row + len(columns), is_network=True)
+        row += len(feature.rows)
+    highest = HIGHEST_LOG if request.of_phrases else LARGEST_VALUE
+    added = [
+        AddedColumn(column.name or "", given=ScoreLines(column.scores, highest))
+        if isinstance(column, GivenScores)
+        else computed[id(column)]
+        for column in request.columns
+    ]
+    networks = {
+        id(column): network_name(
+            model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
+        )
+        for column, model in request.networks
+    }
+    labels = [networks.get(id(column), column.label) for column in request.columns]
+    if request.ensemble:
+        added.append(ensemble)
+        labels.append(ENSEMBLE_NAME)
+    unnamed = [not each.name and each.given is None for each in added]
+    numbered = iter(number_names(compress(labels, unnamed)))
+    return [
+        each._replace(name=next(numbered)) if is_unnamed else each
+        for each, is_unnamed in zip(added, unnamed, strict=True)
+    ]
+
+
+def words_of_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[KnownWords]:
+    """Return the words that each model, and each other feature of lists, knows."""
+    known = [known_words(column.model, checkpoint) for column, checkpoint in request.networks]
+    for feature, (column, *_) in loaded:
+        # `annotate` checks a lexicon by the share of words without a translation.
+        if feature.known_words != (None, None) and not request.of_phrases:
+            known.append(KnownWords(column.argument, *feature.known_words))
+    return known
