@@ -46,7 +46,7 @@ class SearchOutput(NamedTuple):
 
     words: str  # the best translation, separated by spaces; empty if there is none
     nbest: bytes = b""  # the n-best list
-    untranslated: int = 0  # 1 if there is no translation within the limits
+    untranslated: bool = False  # whether there is no translation within the limits
     # The networks' requests, how many of them are distinct, and the calls that compute them.
     counts: tuple[int, int, int] = (0, 0, 0)
     # For each hypothesis: its score, and the values of all features, also of those in no list.
@@ -297,7 +297,7 @@ class Search:
         counts = (after[0] - before[0], after[1] - before[1], after[2] - before[2])
         lines = [self._line(task, found) for found in best.nbest]
         exact = [(found.score, self._values(found)) for found in best.nbest if task.explain]
-        untranslated = int(not math.isfinite(best.score))
+        untranslated = not math.isfinite(best.score)
         text = " ".join(best.words)
         return SearchOutput(text, b"".join(lines), untranslated, counts, tuple(exact))
 

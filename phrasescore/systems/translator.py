@@ -23,7 +23,6 @@ from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.ranking import (
     Ranking,
     Translation,
-    TranslationOutput,
     TranslationTask,
     featured_lists,
     load_list_features,
@@ -74,7 +73,7 @@ class Translator:
         self.untranslated = 0
         self._stack = ExitStack()
         self._search: TextSearch | None = None
-        self._stream: WorkerPool[TranslationTask, TranslationOutput] | None = None
+        self._stream: WorkerPool[TranslationTask, Translation] | None = None
         self._scoring: Scoring | None = None
         self._is_open = False
 
@@ -119,7 +118,7 @@ class Translator:
 
     def _open_stream(
         self, apart: bool, closed: Iterable[int]
-    ) -> WorkerPool[TranslationTask, TranslationOutput]:
+    ) -> WorkerPool[TranslationTask, Translation]:
         device = str(choose_device(self._compute.device))
         workers = usable_threads(self._compute.workers) if device == "cpu" else 1
         is_here = workers == 1 and not (apart and device == "cpu")
@@ -139,7 +138,7 @@ class Translator:
         return () if self._scoring is None else self._scoring.names
 
     @property
-    def pool(self) -> WorkerPool[TranslationTask, TranslationOutput]:
+    def pool(self) -> WorkerPool[TranslationTask, Translation]:
         """The workers for a stream; one thread submits the sentences."""
         if self._stream is None:
             raise ArgumentError("a Translator is a context manager: use it in a with block")
@@ -205,26 +204,15 @@ class Translator:
             for number, sentence in enumerate(sentences)
         )
         found = self._of_text(list(tasks)) if self._stream is None else in_order(self.pool, tasks)
-        for task, output in found:
-            if self._stream is not None:
-                self.untranslated += output.untranslated
-            yield self.finish(task, output)
+        for translation in found:
+            self.untranslated += translation.untranslated
+            yield self.finish(translation)
 
-    def finish(self, task: TranslationTask, output: TranslationOutput) -> Translation:
-        """Return the translation of a sentence, given what a worker returned."""
-        return Translation(
-            task.sentence.words,
-            self._converter.restore(output.words),
-            tuple(output.words.split(" ")) if output.words else (),
-            output.confidence if task.confidence else None,
-            output.nbest,
-            output.explained,
-            output.attention,
-        )
+    def finish(self, found: Translation) -> Translation:
+        """Return the translation that a worker returned, with its text detokenised."""
+        return replace(found, text=self._converter.restore(found.text))
 
-    def _of_text(
-        self, tasks: Sequence[TranslationTask]
-    ) -> Iterator[tuple[TranslationTask, TranslationOutput]]:
+    def _of_text(self, tasks: Sequence[TranslationTask]) -> Iterator[Translation]:
         if not tasks:
             return
         features = DecoderFeatures.of(self.system, self._configuration)
@@ -236,7 +224,7 @@ class Translator:
         request = tasks[0].request(self.system, characters=self._characters)
         sentences = [task.sentence for task in tasks]
         found = self._decode(sentences, search, request, explain=tasks[0].explain)
-        yield from zip(tasks, ranking.outputs(tasks, found), strict=True)
+        yield from ranking.outputs(tasks, found)
 
     def lists(
         self, sentences: Sequence[SystemSentence], weights: Weights, prefix: str = ""
@@ -266,12 +254,8 @@ class Translator:
         prefix: str = "",
     ) -> Iterator[SearchOutput]:
         if self._search is None:
-            outputs = self._run_program(sentences, weights, request or _ONE_HYPOTHESIS, prefix)
-        else:
-            outputs = self._search.decode(sentences, weights, request, explain=explain)
-        for output in outputs:
-            self.untranslated += output.untranslated
-            yield output
+            return self._run_program(sentences, weights, request or _ONE_HYPOTHESIS, prefix)
+        return self._search.decode(sentences, weights, request, explain=explain)
 
     def _run_program(
         self,
@@ -307,7 +291,7 @@ class Translator:
                 if each.data:
                     yield SearchOutput(each.hypothesis(0).strip(b" ").decode(), each.raw)
                 else:
-                    yield SearchOutput("", untranslated=int(bool(sentence.words)))
+                    yield SearchOutput("", untranslated=bool(sentence.words))
 
 
 def _command(system: System, threads: int) -> DecoderCommand:

@@ -23,7 +23,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
 from phrasescore.systems.ranking import (
     Ranking,
-    TranslationOutput,
+    Translation,
     TranslationTask,
     load_list_features,
 )
@@ -175,7 +175,7 @@ class StreamTranslator:
         """End the programs among the features."""
         self._stack.close()
 
-    def __call__(self, task: TranslationTask) -> TranslationOutput:
+    def __call__(self, task: TranslationTask) -> Translation:
         """Return the translation of a sentence."""
         request = task.request(self._system, characters=self._characters)
         tokens = task.sentence.tokens
@@ -186,12 +186,12 @@ class StreamTranslator:
 
 
 def in_order(
-    pool: WorkerPool[TranslationTask, TranslationOutput], tasks: Iterator[TranslationTask]
-) -> Iterator[tuple[TranslationTask, TranslationOutput]]:
-    """Yield tasks with their outputs, each as soon as it is ready and those before it are.
+    pool: WorkerPool[TranslationTask, Translation], tasks: Iterator[TranslationTask]
+) -> Iterator[Translation]:
+    """Yield the translation for each task, as soon as it and those before it are ready.
 
-    A thread reads the tasks, so that an output need not wait for the next task. An error in reading
-    a task is raised after the outputs of the tasks before it.
+    A thread reads the tasks, so that a translation need not wait for the next task. An error in
+    reading a task is raised after the translations for the tasks before it.
     """
     # Tasks; None when one of them may be finished; an error at the end, a StopIteration as a rule.
     events: queue.SimpleQueue[TranslationTask | Exception | None] = queue.SimpleQueue()
@@ -207,18 +207,17 @@ def in_order(
             events.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    waiting: deque[tuple[TranslationTask, Pending[TranslationOutput]]] = deque()
+    waiting: deque[Pending[Translation]] = deque()
     end: Exception | None = None
     while end is None or waiting:
-        while waiting and (end is not None or waiting[0][1].done()):
-            task, pending = waiting.popleft()
+        while waiting and (end is not None or waiting[0].done()):
             room.release()
-            yield task, pending.result()
+            yield waiting.popleft().result()
         event = events.get() if end is None else None
         if isinstance(event, Exception):
             end = event
         elif event is not None:
-            waiting.append((event, pool.submit(event)))
-            waiting[-1][1].add_done_callback(lambda _: events.put(None))
+            waiting.append(pool.submit(event))
+            waiting[-1].add_done_callback(lambda _: events.put(None))
     if not isinstance(end, StopIteration):
         raise end
