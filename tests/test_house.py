@@ -30,7 +30,7 @@ PACKAGES = ("phrasescore", "moses_integration", "tuning")
 MAX_VERBS = 20
 MAX_OPTIONS = 225
 HEAVY = (
-    *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "xopen"),
+    *("torch", "numpy", "numba", "kenlm", "nltk", "sacremoses", "sqlitedict", "xopen"),
     *("matplotlib", "sacrebleu", "scipy", "sentencepiece", "sklearn", "thot"),
 )
 

@@ -1,42 +1,51 @@
 """A store of scores on disk, so that the next tuning round scores only new hypotheses.
 
-It is an SQLite file. A key is a hash of everything that a score depends on, and a value is the
-eight bytes of the float64: a cached score is the same, bit for bit. Several processes on one
-machine may use a file at the same time.
+It is an SQLite file, used through sqlitedict. A key is a hash of everything that a score depends
+on, and a value is the eight bytes of the float64: a cached score is the same, bit for bit. Several
+processes on one machine may use a file at the same time.
 """
 
-import math
+import logging
 import os
 import platform
 import sqlite3
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
 from importlib.metadata import version
-from itertools import repeat
-from typing import Self
+from itertools import chain, repeat
+from typing import Any, Self
 
 import numpy as np
 import torch
+from sqlitedict import SqliteDict
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.journal import new_digest
+from phrasescore.io.journal import DIGEST_SIZE, new_digest
 from phrasescore.io.plain_file import check_plain
 from phrasescore.records import PhraseBlock
 from phrasescore.version import __version__
 
 DEFAULT_LIMIT = 10_000_000  # entries, of about 65 bytes on disk each
 
-_BULK = 900  # keys of one SQL statement: older SQLites take 999 parameters
+_BULK = 400  # entries of one SQL statement: older SQLites take 999 parameters, and an entry is two
 _VALUE = struct.Struct("<d")
-# The only tables of a file: its format, and the scores. Keys are stored as 16 bytes: a column of
-# type TEXT does not convert bytes.
+_ENTRY = np.dtype([("key", f"V{DIGEST_SIZE}"), ("value", "<f8")])
+# The only tables of a file: its format, and the scores in a table as sqlitedict creates it. Keys
+# are stored as 16 bytes: a column of type TEXT does not convert bytes.
 _HEADER = "CREATE TABLE phrasescore_score_cache (format INTEGER NOT NULL)"
 _SCORES = 'CREATE TABLE "scores" (key TEXT PRIMARY KEY, value BLOB)'
-_FIND = "SELECT key, substr(value, 1, 9) FROM scores WHERE key IN ({})"
+# All entries are returned as one row in hexadecimal: sqlitedict passes each row between threads,
+# and an error after the first row would end its thread and leave this one waiting forever.
+_FIND = (
+    "SELECT group_concat(hex(key) || hex(substr(value, 1, 9)), '') FROM scores WHERE key IN ({})"
+)
 # Without IGNORE an old entry would move to the end; with it, row numbers follow age, without gaps.
-_ADD = "INSERT OR IGNORE INTO scores (key, value) VALUES (?, ?)"
+_ADD = "INSERT OR IGNORE INTO scores (key, value) VALUES {}"
 _DROP_OLDEST = "DELETE FROM scores WHERE rowid <= (SELECT MAX(rowid) FROM scores) - ?"
+
+# sqlitedict logs the statements that fail, but the error itself says enough.
+logging.getLogger("sqlitedict").addHandler(logging.NullHandler())
 
 _ENVIRONMENT = (
     f"phrasescore {__version__}, torch {torch.__version__}, numpy {np.__version__}, "
@@ -77,17 +86,21 @@ class ScoreCache:
         for name in (path, f"{path}-journal"):  # SQLite opens both, and waits forever for a pipe
             if os.path.exists(name) and not os.path.isdir(name):
                 check_plain(name)
-        with self._errors(), ExitStack() as stack:
-            database = sqlite3.connect(path, timeout, check_same_thread=False)
-            self._database = stack.enter_context(closing(database))
-            with database:
-                self._prepare()
-            database.execute("PRAGMA journal_mode = DELETE")  # an old cache has a log
-            database.execute("PRAGMA synchronous = OFF")
-            stack.pop_all()
+        # Check the file here: sqlitedict would raise its errors in another thread.
+        with self._errors():
+            with closing(sqlite3.connect(path, timeout, isolation_level=None)) as database:
+                self._prepare(database)
+            self._store = SqliteDict(
+                path,
+                tablename="scores",
+                autocommit=True,  # each statement is a transaction
+                journal_mode="DELETE",
+                encode=_VALUE.pack,  # instead of pickle
+                outer_stack=False,
+            )
+            self._run(f"PRAGMA busy_timeout = {round(timeout * 1000)}")
 
-    def _prepare(self) -> None:
-        database = self._database
+    def _prepare(self, database: sqlite3.Connection) -> None:
         database.execute("BEGIN IMMEDIATE")  # another process that does the same waits
         statements = "SELECT sql FROM sqlite_master WHERE sql IS NOT NULL LIMIT 3"
         tables = [sql for (sql,) in database.execute(statements)]
@@ -99,13 +112,14 @@ class ScoreCache:
             raise PhrasescoreError(
                 f"{self._path}: expected a score cache, found another database; name a new file"
             )
+        database.execute("COMMIT")
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_error: object) -> None:
         with self._errors():
-            self._database.close()
+            self._store.close()
 
     def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
         """Return the value of each key, or None if the cache lacks it."""
@@ -113,13 +127,14 @@ class ScoreCache:
         for start in range(0, len(keys), _BULK):
             part = keys[start : start + _BULK]
             with self._errors():
-                found = self._database.execute(_FIND.format(",".join("?" * len(part))), part)
-                for key, data in found:
-                    if not isinstance(data, bytes) or len(data) != _VALUE.size:
-                        raise self.corrupt("an entry with the wrong size")
-                    (values[key],) = _VALUE.unpack(data)
-                    if not math.isfinite(values[key]):
-                        raise self.corrupt(f"the score {values[key]}")
+                rows = self._run(_FIND.format(",".join("?" * len(part))), part)
+            data = bytes.fromhex(rows[0][0] or "")
+            if len(data) % _ENTRY.itemsize:
+                raise self.corrupt("an entry with the wrong size")
+            entries = np.frombuffer(data, _ENTRY)
+            for wrong in entries["value"][~np.isfinite(entries["value"])][:1]:
+                raise self.corrupt(f"the score {wrong}")
+            values.update(zip(entries["key"].tolist(), entries["value"].tolist(), strict=True))
         return [values.get(key) for key in keys]
 
     def corrupt(self, found: str) -> PhrasescoreError:
@@ -130,15 +145,26 @@ class ScoreCache:
 
     def store(self, keys: Sequence[bytes], values: Sequence[float]) -> None:
         """Store values; a key that the cache already has keeps its old value."""
-        with self._errors(), self._database:
-            self._database.executemany(_ADD, zip(keys, map(_VALUE.pack, values), strict=True))
-            self._database.execute(_DROP_OLDEST, [self._limit])
+        with self._errors():
+            for start in range(0, len(keys), _BULK):
+                part = slice(start, start + _BULK)
+                pairs = list(zip(keys[part], map(_VALUE.pack, values[part]), strict=True))
+                rows = ",".join(["(?,?)"] * len(pairs))
+                self._run(_ADD.format(rows), list(chain.from_iterable(pairs)))
+            self._run(_DROP_OLDEST, [self._limit])
+
+    def __len__(self) -> int:
+        with self._errors():
+            return len(self._store)
+
+    def _run(self, statement: str, arguments: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        return list(self._store.conn.select(statement, arguments))
 
     @contextmanager
     def _errors(self) -> Iterator[None]:
-        """Re-raise errors of SQLite with the file's name and a suggested fix."""
+        """Re-raise errors of SQLite and sqlitedict with the file's name and a suggested fix."""
         try:
             yield
-        except sqlite3.Error as error:
+        except (sqlite3.Error, RuntimeError) as error:
             problem = f"{self._path}: cannot use this score cache: {error}; name a new file"
             raise PhrasescoreError(problem) from error

@@ -62,6 +62,7 @@ def test_the_cache_holds_the_bits_and_spares_the_network(
 ) -> None:
     with ScoreCache(str(tmp_path / "cache")) as cache:
         expected, _ = score(tiny, HERE, PAIRS[:9], cache)
+        assert len(cache) == len(set(PAIRS[:9]))
         found, said = score(tiny, HERE, PAIRS, cache)
         assert found[:9] == expected
         assert said.startswith("15 scores by CTranslate2, 9 of them from the ")

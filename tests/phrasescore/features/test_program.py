@@ -265,4 +265,5 @@ def test_the_cache_holds_the_answers_and_spares_the_program(tmp_path: Path) -> N
                 scorer._cache = cache
                 found = [values[0, 0] for _, values in scorer.score_lines(lines(PAIRS))]
             assert (found, str(scorer.tallies[0])) == (EXPECTED, said)
+        assert len(cache) == len(set(PAIRS))
     assert os.path.exists(tmp_path / "cache")
