@@ -35,11 +35,10 @@ from phrasescore.settings.training import NewNetwork as NewNetwork
 from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
 from phrasescore.settings.tuning import ListTuning as ListTuning
 from phrasescore.settings.tuning import RoundTuning as RoundTuning
-from phrasescore.systems.added import ScoreSummary as ScoreSummary
 from phrasescore.systems.folder import write_system as write_system
+from phrasescore.systems.ranking import Translation as Translation
 from phrasescore.systems.system import System as System
 from phrasescore.systems.system import read_system as read_system
-from phrasescore.systems.translation import Translation as Translation
 from phrasescore.systems.translator import Translator as Translator
 from phrasescore.systems.translator import load_system as load_system
 from phrasescore.systems.tuning import TuneOutcome as TuneOutcome
@@ -71,6 +70,7 @@ from phrasescore.workflows.rerank import rerank as rerank
 from phrasescore.workflows.rerank import rerank_lists as rerank_lists
 from phrasescore.workflows.rescore import rescore as rescore
 from phrasescore.workflows.rescore import rescore_lists as rescore_lists
+from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
 from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 from phrasescore.workflows.segment import segment as segment

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
-from itertools import accumulate, pairwise
+from itertools import accumulate, islice, pairwise
 from typing import TYPE_CHECKING, Annotated, NamedTuple, Self
 
 import msgspec
@@ -26,6 +26,8 @@ _TO_SPACES = bytes.maketrans(BLANKS, b" " * len(BLANKS))
 _OTHER_BLANKS = tuple(BLANKS.decode().replace(" ", ""))
 
 BYTE_ORDER_MARK = "\ufeff"
+
+_PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
 
 
 def join_words(text: bytes) -> bytes:
@@ -198,14 +200,6 @@ class PhraseBlock(NamedTuple):
 
         return cls(b"".join(phrases), np.array(places, np.int64).reshape(-1, 4), affiliations)
 
-    def lengths(self, side: int) -> "NDArray[np.float64]":
-        """Return the number of words of one side of each pair: 0 is the source, 1 the target."""
-        import numpy as np
-
-        spans = self.places[:, 2 * side : 2 * side + 2].tolist()
-        counts = [self.text.count(b" ", begin, end) + (end > begin) for begin, end in spans]
-        return np.array(counts, np.float64)
-
     def select(self, indices: "NDArray[np.int64]") -> "PhraseBlock":
         """Return a block with the pairs at ``indices``, in that order."""
         known = self.affiliations
@@ -225,6 +219,26 @@ class PhraseBlock(NamedTuple):
             phrase = text[target_begin:target_end]
             target = tuple(phrase.decode().split(" ")) if phrase else ()
             yield new(PhrasePair, (source, target))
+
+
+class PairLines(NamedTuple):
+    """A block of lines of parallel text, or of pairs passed from Python."""
+
+    before: int
+    block: PhraseBlock
+
+    @property
+    def num_lines(self) -> int:
+        """Number of pairs in this block."""
+        return len(self.block.places)
+
+
+def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
+    """Lazily group pairs into blocks."""
+    iterator, before = iter(pairs), 0
+    while some := list(islice(iterator, _PAIRS_OF_TEXT)):
+        yield PairLines(before, PhraseBlock.of(some))
+        before += len(some)
 
 
 class _List(NamedTuple):

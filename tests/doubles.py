@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from phrasescore.io.ragged import RaggedArray
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.models.checkpoint import (
     FORWARD,
     Checkpoint,
@@ -16,7 +17,6 @@ from phrasescore.models.checkpoint import (
     empty_network,
     save_checkpoint,
 )
-from phrasescore.scoring.prefix_tree import TreeStep
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeDecoder
 from phrasescore.settings.config import Config

@@ -12,10 +12,10 @@ from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
 from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
-from phrasescore.records import HypothesisList, PhraseBlock
+from phrasescore.records import HypothesisList, PairLines, PhraseBlock
 from phrasescore.scoring.tree_scorer import TreeLogProbs
 from phrasescore.settings.compute import Compute
-from phrasescore.systems.scoring import PairLines, Scoring
+from phrasescore.systems.scoring import Scoring
 
 Floats = NDArray[np.float64]
 

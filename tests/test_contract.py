@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.features import lexicon, neural
+from phrasescore.features import lexicon
 from phrasescore.features.columns import COLUMN_KINDS, load_kind
 from phrasescore.features.feature import Feature, ScoreRow
 from phrasescore.features.foreign import ForeignScore
@@ -22,6 +22,7 @@ from phrasescore.features.program import ProgramScore
 from phrasescore.features.word_counts import LengthRatio, NumberMismatch, TargetLength, UnknownWords
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.scoring import products
 from phrasescore.scoring.tree_scorer import PairWork
 from phrasescore.vocabulary import Vocabulary
 from tests.doubles import RandomModel
@@ -117,7 +118,7 @@ def test_the_size_of_blocks_changes_nothing(
 ) -> None:
     values = values_of(feature, PAIRS)
     if isinstance(feature, NeuralScore):
-        monkeypatch.setitem(neural.PIECE_SIZE, "cpu", 1)
+        monkeypatch.setitem(products.LEVEL_ROWS, "cpu", 1)
         feature = make_neural(tmp_path)
     monkeypatch.setattr(lexicon, "BLOCK_ENTRIES", 1)
     found = [value for pair in PAIRS for value in values_of(feature, [pair])]
@@ -152,10 +153,9 @@ def test_every_feature_is_under_contract() -> None:
     assert sorted(MAKERS) == sorted({*FEATURES, *kinds})
     for place in FEATURES.values():
         assert pkgutil.resolve_name(place)
-    for kind, line in COLUMN_KINDS.items():
+    for kind in COLUMN_KINDS:
         made = load_kind(kind).of("x")
         assert (kind, made.argument) == (made.kind(), "x")
-        assert line.of_phrases == (kind == "feature" or made.not_of_phrases() is None)
 
 
 def test_what_makes_a_feature_is_known_of_each() -> None:

@@ -15,11 +15,11 @@ import torch
 from click.testing import CliRunner
 
 from phrasescore.cli import main
-from phrasescore.features import neural
 from phrasescore.features.feature import BLOCK_SIZE
 from phrasescore.features.networks import SentenceScore
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import load_checkpoint
+from phrasescore.scoring import products
 from phrasescore.settings.config import OptimizerName, TrainingConfig
 from phrasescore.training.optimizers import build_optimizer
 from tests.command_line import succeeded
@@ -92,7 +92,7 @@ def written_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(BLOCK_SIZE, "cuda", 16)
-    monkeypatch.setitem(neural.PIECE_SIZE, "cuda", 7)
+    monkeypatch.setitem(products.LEVEL_ROWS, "cuda", 7)
     monkeypatch.setitem(SentenceScore.group_size, "cuda", 16)
 
 

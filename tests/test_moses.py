@@ -79,11 +79,7 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     (tmp_path / "source").write_text("the house\n" * 20)
     model = RandomModel(tmp_path / "model", ["the", "house"], WORDS)
     inputs = [str(tmp_path / "nbest"), "--source", str(tmp_path / "source")]
-    options = [
-        *column_options(Network(str(model.path), normalize=True)),
-        "--feature",
-        "unknown_words",
-    ]
+    options = ["--model", str(model.path), "--feature", "unknown_words"]
     succeeded(
         CliRunner().invoke(main, ["rescore", *inputs, *options, "-o", str(tmp_path / "rescored")])
     )
@@ -91,23 +87,17 @@ def test_extractor_and_mert_take_the_new_features_for_dense_ones(tmp_path: Path)
     scorer = ["--sctype", "BLEU", "--scconfig", "case:true", "--ffile", "features", "--scfile"]
     run_tool(tmp_path, "extractor", *scorer, "scores", "-r", "reference", "-n", "rescored")
     header, *values = (tmp_path / "features").read_text().splitlines()
-    assert header.split()[3:] == [
-        "4",
-        "LM0_0",
-        "EncoderDecoder0_0",
-        "EncoderDecoder0Norm_0",
-        "UnknownWords0_0",
-    ]
+    assert header.split()[3:] == ["3", "LM0_0", "EncoderDecoder0_0", "UnknownWords0_0"]
     first = (tmp_path / "rescored").read_text().split(" ||| ")[2].split(" ")
     # extractor reads float32 and writes six digits.
     assert [float(value) for value in values[0].split()] == pytest.approx(
         [float(value) for value in first[1::2]], rel=1e-5
     )
-    (tmp_path / "start").write_text("1 0 0 0\n0 0 0 0\n1 1 1 1\n")
-    files = ["--ifile", "start", "-d", "4", "-n", "2", "-r", "1"]
+    (tmp_path / "start").write_text("1 0 0\n0 0 0\n1 1 1\n")
+    files = ["--ifile", "start", "-d", "3", "-n", "2", "-r", "1"]
     found = run_tool(tmp_path, "mert", *scorer, "scores", *files)
     weights = found.split("Best point: ")[1].split(" => ")[0].split()
-    assert len(weights) == 4
+    assert len(weights) == 3
     assert any(float(weight) for weight in weights[1:])
 
 

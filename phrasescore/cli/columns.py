@@ -53,7 +53,7 @@ def _param(name: str) -> str:
     return f"{name}_columns"
 
 
-of_tables = kinds([name for name, kind in COLUMN_KINDS.items() if kind.of_phrases])
+of_tables = kinds([name for name, kind in COLUMN_KINDS.items() if not kind.not_of_phrases])
 of_lists = kinds([name for name in COLUMN_KINDS if name != "scores"])
 of_text = kinds(["model", "ctranslate2", "command", "feature", "lm"])
 

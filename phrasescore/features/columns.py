@@ -32,7 +32,7 @@ class Kind(NamedTuple):
     home: str  # imported on request, because networks import torch
     metavar: str
     help: str
-    of_phrases: bool = True  # whether a phrase table can have such columns
+    not_of_phrases: str | None = None  # why a phrase table cannot have such columns
 
 
 COLUMN_KINDS = {
@@ -46,14 +46,14 @@ COLUMN_KINDS = {
         "phrasescore.features.foreign:CTranslate2Model",
         "FOLDER",
         "Add log p(hypothesis | source) under a translation model converted for CTranslate2.",
-        of_phrases=False,
+        "a CTranslate2 model scores sentences: use it for n-best lists",
     ),
     "command": Kind(
         "phrasescore.features.program:Command",
         "COMMAND",
         "Add the scores of a program, which reads lines with a source, a tab and a hypothesis, and "
         "writes a number for each. It must answer before it waits for more lines.",
-        of_phrases=False,
+        "a program scores sentences: use it for n-best lists",
     ),
     "feature": Kind(
         "phrasescore.features.named:NamedFeature",
@@ -65,7 +65,8 @@ COLUMN_KINDS = {
         "phrasescore.features.language_model:LanguageModel",
         "FILE",
         "Add log p(hypothesis) under an n-gram model: an ARPA file (also .gz) or a KenLM binary.",
-        of_phrases=False,
+        "a language model can only be used with rescore: Moses scores with it during the search if "
+        "moses.ini has a line 'KENLM ...'",
     ),
     "lexicon": Kind(
         "phrasescore.features.lexicon:Lexicon",
@@ -179,7 +180,7 @@ class Column(ABC):
 
     def not_of_phrases(self) -> str | None:
         """Return why the column cannot be added to a phrase table, or None if it can."""
-        return None
+        return COLUMN_KINDS[self.kind()].not_of_phrases
 
     def check(self, columns: "Sequence[Column]", *, of_phrases: bool) -> None:  # noqa: ARG002
         """Check this column among all columns; see `check_columns`."""
@@ -220,7 +221,7 @@ def parse_column(text: str) -> Column:
     """Return the column for the value of ``--column``; it may have braces around it.
 
     >>> parse_column('model = "joint", unnormalized = true')
-    Network(name=None, model='joint', unnormalized=True, backoff_lm=None, normalize=False)
+    Network(name=None, model='joint', unnormalized=True, backoff_lm=None)
     """
     title = f"--column {text!r}"
     inner = text.strip()

@@ -34,9 +34,6 @@ class CTranslate2Model(Column, ForeignText):
         Column.__post_init__(self)
         ForeignText.__post_init__(self)
 
-    def not_of_phrases(self) -> str:
-        return "a CTranslate2 model scores sentences: use it for n-best lists"
-
     def load(self, request: "ScoringRequest") -> Feature:
         return ForeignScore(self.ctranslate2, self, device=request.device, threads=request.callers)
 

@@ -26,10 +26,6 @@ class LanguageModel(Column):
 
     lm: str
 
-    def not_of_phrases(self) -> str:
-        problem = "a language model can only be used with rescore: Moses scores with it during the"
-        return f"{problem} search if moses.ini has a line 'KENLM ...'"
-
     def load(self, _request: "ScoringRequest") -> Feature:
         return LanguageModelScore(self.lm)
 

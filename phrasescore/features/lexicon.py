@@ -86,6 +86,8 @@ class LexiconTable(NamedTuple):
     # is a sentinel, larger than all others, with the probability 0.
     keys: _Ids
     probabilities: _Floats
+    predicted: frozenset[str]  # the words of each side
+    given: frozenset[str]
 
     @classmethod
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "LexiconTable":
@@ -105,19 +107,16 @@ class LexiconTable(NamedTuple):
         if len(repeated):
             line = int(order[repeated + 1].min())
             raise DataError(path, line + 1, "this pair of words already has a probability")
-        end = np.iinfo(np.int64).max
-        return cls(ids, np.append(keys, end), np.append(np.array(probabilities)[order], 0.0))
+        keys = np.append(keys, np.iinfo(np.int64).max)
+        words = list(ids)
+        sides = (frozenset(words[each - 1] for each in {*side}) for side in (predicted, given))
+        return cls(ids, keys, np.append(np.array(probabilities)[order], 0.0), *sides)
 
     def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
         """Return p(predicted | given) for id arrays of the same shape; 0 for unseen pairs."""
         keys = predicted * (len(self.ids) + 1) + given
         places = np.searchsorted(self.keys, keys)
         return np.where(self.keys[places] == keys, self.probabilities[places], 0.0)
-
-    def sides(self) -> tuple["_LexiconSide", "_LexiconSide"]:
-        """Return the containers of the predicted words and of the given words."""
-        predicted, given = np.divmod(self.keys[:-1], len(self.ids) + 1)
-        return _LexiconSide(self.ids, predicted), _LexiconSide(self.ids, given)
 
     def fingerprint(self) -> str:
         """Return a hash of the words, the pairs and their probabilities, as text."""
@@ -126,16 +125,6 @@ class LexiconTable(NamedTuple):
         digest.update(self.keys.tobytes())
         digest.update(self.probabilities.tobytes())
         return digest.hexdigest()
-
-
-class _LexiconSide:
-    def __init__(self, ids: dict[str, int], known: _Ids) -> None:
-        self._ids = ids
-        self._is_known = np.zeros(len(ids) + 1, np.bool_)
-        self._is_known[known] = True
-
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and bool(self._is_known[self._ids.get(word, 0)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,8 +157,8 @@ class LexicalScore(Feature):
         self._reverse = reverse
         direction = "reverse" if reverse else "forward"
         self.rows = (ScoreRow(f"{lexicon.fingerprint()} {direction}"),)
-        predicted, given = lexicon.sides()
-        self.known_words = (predicted, given) if reverse else (given, predicted)
+        known = (lexicon.given, lexicon.predicted)
+        self.known_words = (known[1], known[0]) if reverse else known
 
     def score(self, block: PhraseBlock) -> BlockScores:
         tally = LexicalTally("source" if self._reverse else "target", 0, 0)

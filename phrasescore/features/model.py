@@ -1,11 +1,9 @@
 """Columns of trained networks."""
 
 import logging
-from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError, ModelError
 from phrasescore.features.columns import Column
 from phrasescore.settings.kinds import KINDS
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 _logger = logging.getLogger(__name__)
 
 ENSEMBLE_NAME = "Ensemble"
-NORMALIZED = "Norm"  # the suffix for a score that is divided by length
 
 
 @dataclass(frozen=True)
@@ -35,18 +32,23 @@ class Network(Column):
     # An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's shortlist,
     # which are otherwise <unk>.
     backoff_lm: str | None = None
-    # Whether a column NAMENorm follows: the score divided by the number of predicted words,
-    # including the end symbol.
-    normalize: bool = False
-
-    def check(self, columns: Sequence[Column], *, of_phrases: bool) -> None:
-        super().check(columns, of_phrases=of_phrases)
-        if of_phrases and self.normalize:
-            raise self.error("normalize: only for n-best lists")
 
     def check_config(self, config: "Config") -> None:
         """Check that the options fit the kind of the network."""
-        check_feed_forward([config], self.backoff_lm, unnormalized=self.unnormalized, named=str)
+        kind = config.network
+        if self.backoff_lm is not None:
+            if self.unnormalized:
+                raise ArgumentError("backoff_lm cannot be used with unnormalized")
+            if kind.reads_source or not kind.is_feed_forward:
+                raise ArgumentError("backoff_lm requires a model of the kind cslm")
+        if self.unnormalized and not kind.is_feed_forward:
+            raise ArgumentError("unnormalized requires a model of the kind cslm or joint")
+        if self.unnormalized and not config.model.self_normalization:
+            _logger.warning(
+                "unnormalized scores: a %s was trained without self_normalization: its scores "
+                "without log Z mean little",
+                config.kind,
+            )
 
     def load(self, request: "ScoringRequest") -> "Feature":
         """Return the feature for one network; see `ScoringRequest` for networks of lists."""
@@ -70,31 +72,3 @@ def network_name(kind: str, *, reverse: bool, right_to_left: bool) -> str:
     'RightToLeftLSTM'
     """
     return "Reverse" * reverse + "RightToLeft" * right_to_left + KINDS[kind].feature
-
-
-def check_feed_forward(
-    configs: "Sequence[Config]",
-    backoff_lm: str | None,
-    *,
-    unnormalized: bool,
-    named: Callable[[str], str] = flag,
-) -> None:
-    """Check the options for models of the kinds cslm and joint, before the models are loaded.
-
-    :param named: returns the name of an option in messages.
-    """
-    backoff, without_log_z = named("backoff_lm"), named("unnormalized")
-    if backoff_lm is not None and unnormalized:
-        raise ArgumentError(f"{backoff} cannot be used with {without_log_z}")
-    models = [config for config in configs if config.network.is_feed_forward]
-    if backoff_lm is not None and all(config.network.reads_source for config in models):
-        raise ArgumentError(f"{backoff} requires a model of the kind cslm")
-    if unnormalized and not models:
-        raise ArgumentError(f"{without_log_z} requires a model of the kind cslm or joint")
-    for config in models if unnormalized else ():
-        if not config.model.self_normalization:
-            _logger.warning(
-                "unnormalized scores: a %s was trained without self_normalization: its scores "
-                "without log Z mean little",
-                config.kind,
-            )

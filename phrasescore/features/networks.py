@@ -92,8 +92,6 @@ class SentenceScore(NeuralFeature):
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             problem = "models in an ensemble must have the same direction;"
             raise ModelError(f"{problem} some were trained with --reverse")
-        if ensemble and any(checkpoint.config.network.is_aligned for checkpoint in checkpoints):
-            raise ModelError("a joint model reads alignments, and cannot be in an ensemble")
         self._checkpoints = checkpoints
         self._options = list(options) or [USUAL] * len(checkpoints)
         self._ensemble = ensemble

@@ -34,9 +34,6 @@ Table = NDArray[np.uint64]  # see `phrasescore.io.hashing.number_words`
 _FREE = -1  # a word that is in no table
 _SPACE = 32
 
-# Number of pairs in a piece of a block, and of rows in its matrix products.
-PIECE_SIZE = {"cpu": 2048, "cuda": 16384}
-
 
 class NeuralFeature(Feature):
     """A feature of networks, which are prepared for scoring before the first block."""
@@ -95,7 +92,7 @@ class NeuralScore(NeuralFeature):
 
     def _lay_out(self) -> None:
         checkpoint, device = self._checkpoint, self._device
-        products = Products(self._precision, device, PIECE_SIZE[device.type])
+        products = Products(self._precision, device)
         self._scorer = TreeScorer(
             checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
         )

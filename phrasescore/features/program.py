@@ -74,9 +74,6 @@ class Command(Column):
         words = [rename_file(word, rename) for word in self.words()]
         return replace(self, command=shlex.join(words))
 
-    def not_of_phrases(self) -> str:
-        return "a program scores sentences: use it for n-best lists"
-
     def load(self, _request: "ScoringRequest") -> Feature:
         return ProgramScore(self.command, seconds=self.timeout)
 

@@ -14,7 +14,6 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
 from phrasescore.language_models.word_scorer import (
     BOUNDARY,
-    USUAL,
     CslmOptions,
     JointScorer,
     WordScorer,
@@ -34,9 +33,11 @@ class SearchNetwork(ABC, Generic[Scorer]):
     :ivar context: number of preceding words on which the score of a phrase depends.
     """
 
-    def __init__(self, scorer: Scorer, name: str) -> None:
+    def __init__(
+        self, checkpoint: Checkpoint, device: torch.device, options: CslmOptions, name: str
+    ) -> None:
         self.name = name
-        self._scorer = scorer
+        self._scorer = scorer = self._load(checkpoint, device, options)
         self.context = scorer.order - 1
         self._words: Sequence[str] = ()
         self._forget_words()
@@ -127,6 +128,11 @@ class SearchNetwork(ABC, Generic[Scorer]):
         pieces = RaggedArray(words, offsets - offsets[0]).expand(self._split)
         return last, pieces.values.astype(np.int32), pieces.starts
 
+    @staticmethod
+    @abstractmethod
+    def _load(checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> Scorer:
+        """Prepare the network for scoring."""
+
     @abstractmethod
     def _log_probs(self, contexts: WordIds, words: WordIds, aligned: AlignedWords | None) -> Floats:
         """Return log p of each word after its context; BOUNDARY is ``</s>``, or ``<s>`` earlier."""
@@ -135,16 +141,9 @@ class SearchNetwork(ABC, Generic[Scorer]):
 class SearchCslm(SearchNetwork[WordScorer]):
     """A language model for partial translations; it ignores the source."""
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        *,
-        options: CslmOptions = USUAL,
-        name: str = "CSLM0",
-    ) -> None:
-        precision = Precision("float32", device)
-        super().__init__(WordScorer(checkpoint, device, precision, **options._asdict()), name)
+    @staticmethod
+    def _load(checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> WordScorer:
+        return WordScorer(checkpoint, device, Precision("float32", device), **options._asdict())
 
     def _log_probs(
         self, contexts: WordIds, words: WordIds, _aligned: AlignedWords | None
@@ -155,19 +154,13 @@ class SearchCslm(SearchNetwork[WordScorer]):
 class SearchJoint(SearchNetwork[JointScorer]):
     """A joint model for partial translations; it has no backoff."""
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        *,
-        options: CslmOptions = USUAL,
-        name: str = "Joint0",
-    ) -> None:
+    _source: Sequence[str] | None = None
+    _windows: WordIds  # of the source
+
+    @staticmethod
+    def _load(checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> JointScorer:
         precision = Precision("float32", device)
-        scorer = JointScorer(checkpoint, device, precision, normalized=options.normalized)
-        super().__init__(scorer, name)
-        self._source: Sequence[str] | None = None
-        self._windows = scorer.windows([()])
+        return JointScorer(checkpoint, device, precision, normalized=options.normalized)
 
     def _log_probs(self, contexts: WordIds, words: WordIds, aligned: AlignedWords | None) -> Floats:
         assert aligned is not None

@@ -36,16 +36,17 @@ class _Count(Feature):
         raise NotImplementedError
 
 
-class TargetLength(Feature):
+class TargetLength(_Count):
     """The number of target words, without ``</s>``.
 
     Moses' ``WordPenalty`` is minus this number. The feature helps with lists from decoders that do
     not print the penalty, and with networks whose log-probabilities favour short translations.
     """
 
-    def score(self, block: PhraseBlock) -> BlockScores:
-        lengths = block.lengths(1)
-        return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
+    counted = "target words"
+
+    def _count(self, pair: PhrasePair) -> int:
+        return len(pair.target)
 
 
 @dataclass(frozen=True, slots=True)

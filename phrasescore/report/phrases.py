@@ -17,7 +17,7 @@ from phrasescore.features.request import ScoringRequest
 from phrasescore.generation import sampling
 from phrasescore.generation.generator import Generator
 from phrasescore.generation.sampling import CountedSample
-from phrasescore.records import PhrasePair
+from phrasescore.records import PhrasePair, group_pairs
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Cell, Points, Section, Table, shown
 from phrasescore.report.inputs import (
@@ -31,7 +31,7 @@ from phrasescore.report.inputs import (
     needs,
 )
 from phrasescore.settings.compute import Compute
-from phrasescore.systems.scoring import Scoring, group_pairs
+from phrasescore.systems.scoring import Scoring
 
 # Number of targets to list per source phrase: preferred targets, and samples.
 TOP_TARGETS, TOP_SAMPLES = 3, 5

@@ -16,7 +16,6 @@ from torch import Tensor
 from phrasescore.devices import move
 from phrasescore.errors import ModelError
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.kernels.gates import TreeStep as TreeStep
 from phrasescore.kernels.phrases import grow, pack_keys
 from phrasescore.records import PhraseBlock
 from phrasescore.vocabulary import Vocabulary

@@ -20,7 +20,7 @@ from torch.nn import functional
 from phrasescore.arguments import PrecisionName
 from phrasescore.kernels.precision import Factor, Precision, Product, Workspace
 
-# Maximum number of rows in a level that are computed together, which bounds the memory.
+# Maximum number of rows of a level, or phrase pairs, computed together, which bounds the memory.
 LEVEL_ROWS = {"cpu": 2048, "cuda": 16384}
 # Number of rows whose logits are computed together; a GPU has larger caches and slower calls.
 SOFTMAX_ROWS = {"cpu": 1024, "cuda": 8192}
@@ -48,12 +48,10 @@ class Products:
     A result is in a buffer, which is valid until the thread's next call with the same name.
     """
 
-    def __init__(
-        self, precision: Precision, device: torch.device, level_rows: int | None = None
-    ) -> None:
+    def __init__(self, precision: Precision, device: torch.device) -> None:
         self.precision = precision
         self.device = device
-        self.level_rows = level_rows or LEVEL_ROWS[device.type]
+        self.level_rows = LEVEL_ROWS[device.type]
         self.workspace = Workspace(device)
 
     def place(self, weight: Tensor) -> Tensor:

@@ -1,14 +1,18 @@
-"""What follows the search: the features of the n-best list, and the hypothesis with the most."""
+"""The translation of a sentence: after the search, features of its list choose the hypothesis."""
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from typing import NamedTuple
+
+import msgspec
 
 from moses_integration.alignments import PhraseSpan, parse_segmentation
 from moses_integration.decoder.moses import ListRequest
 from moses_integration.list_features import WeightedSum, sorted_lines, totals
 from moses_integration.nbest import NbestList, parse_nbest
+from moses_integration.nbest_values import Hypothesis, hypotheses_of
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
@@ -18,11 +22,70 @@ from phrasescore.systems.search import SearchOutput
 from phrasescore.systems.sourced_lists import SourcedList, rescored_lines
 from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence
-from phrasescore.systems.translation import Attention, ExplainedHypothesis, FeaturePart
 from tuning.confidence import confidence
 
 _LIST = "the n-best list"
 _TOGETHER = 32  # lists that are parsed together
+
+# The weights of source words and their ``</s>``, a row for each word of a translation and ``</s>``.
+Attention = tuple[tuple[float, ...], ...]
+
+
+class FeaturePart(NamedTuple):
+    """A feature of a hypothesis: its values, their weights, and the sum of their products."""
+
+    name: str
+    values: tuple[float, ...]
+    weights: tuple[float, ...]
+    contribution: float
+
+
+class ExplainedHypothesis(NamedTuple):
+    """A hypothesis with everything that its score consists of."""
+
+    words: str  # separated by spaces
+    score: float
+    features: tuple[FeaturePart, ...]
+    # In target order; none from another decoder, or from a system of characters.
+    phrases: tuple[PhraseSpan, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """The translation of a sentence by a system."""
+
+    source: tuple[str, ...]  # the words that were translated
+    text: str
+    words: tuple[str, ...]  # the text before detokenising
+    # The probability, 0 to 1, that no other hypothesis of the list is better (docs/translate.md).
+    confidence: float | None
+    nbest: bytes  # the n-best list in Moses' format with the system's features, if requested
+    # The best hypotheses with their features, if requested.
+    hypotheses: tuple[ExplainedHypothesis, ...]
+    attention: tuple[Attention, ...] = ()  # of each hypothesis, if requested
+    untranslated: bool = False  # whether there is no translation within the limits
+
+    def __str__(self) -> str:
+        return self.text
+
+    def to_list(self) -> list[Hypothesis]:
+        """Return the hypotheses of the n-best list, if it was requested."""
+        return hypotheses_of(self.nbest)[0] if self.nbest else []
+
+    def to_json(self) -> bytes:
+        """Return the fields as a JSON object, except those about lists, networks and limits."""
+        others = ("nbest", "attention", "untranslated")
+        names = [name for name in self.__slots__ if name not in others]
+        fields = {name: getattr(self, name) for name in names}
+        fields["hypotheses"] = [
+            {
+                **each._asdict(),
+                "features": [part._asdict() for part in each.features],
+                "phrases": [span._asdict() for span in each.phrases],
+            }
+            for each in self.hypotheses
+        ]
+        return msgspec.json.encode(fields)
 
 
 class TranslationTask(NamedTuple):
@@ -56,19 +119,10 @@ class TranslationTask(NamedTuple):
         )
 
 
-class TranslationOutput(NamedTuple):
-    """What a worker returns for a sentence."""
-
-    words: str  # separated by spaces
-    confidence: float  # from 0 to 1
-    nbest: bytes  # the n-best list in Moses' format, best first
-    explained: tuple[ExplainedHypothesis, ...]  # best first
-    untranslated: int
-    attention: tuple[Attention, ...] = ()  # of each of ``explained``; none without such a network
-
-
 class Ranking:
     """Chooses the best hypothesis of each list by the weights of a system.
+
+    The text of a translation is then its words, not yet detokenised.
 
     :param scoring: the features of the lists, which are loaded; None for a system without any.
     :param weights: the weights of all features of the lists.
@@ -90,15 +144,15 @@ class Ranking:
 
     def outputs(
         self, tasks: Sequence[TranslationTask], outputs: Iterable[SearchOutput]
-    ) -> Iterator[TranslationOutput]:
-        """Yield the output for each sentence of a text, given the decoder's outputs."""
+    ) -> Iterator[Translation]:
+        """Yield the translation of each sentence of a text, given the decoder's outputs."""
         sentences = [task.sentence for task in tasks]
         lists = featured_lists(self._scoring, sentences, outputs)
         for task, (searched, found) in zip(tasks, lists, strict=True):
             yield self._ranked(task, searched, found)
 
-    def output(self, task: TranslationTask, searched: SearchOutput) -> TranslationOutput:
-        """Return the output for a sentence of a stream."""
+    def output(self, task: TranslationTask, searched: SearchOutput) -> Translation:
+        """Return the translation of a sentence of a stream."""
         found = None
         if searched.nbest:
             found = _parse(searched.nbest)
@@ -109,27 +163,34 @@ class Ranking:
 
     def _ranked(
         self, task: TranslationTask, searched: SearchOutput, found: NbestList | None
-    ) -> TranslationOutput:
-        if found is None:  # not needed, or no translation within the distortion limit
-            return TranslationOutput(searched.words, 0.0, b"", (), searched.untranslated)
-        scores = totals(found) if self._scoring is None else WeightedSum(self._weights)(found)
-        best, nbest = searched.words, found.raw
-        order = list(range(found.num_lines))
-        if self._scoring is not None:
-            order = (-scores).argsort(kind="stable").tolist()
-            best = found.hypothesis(order[0]).strip(b" ").decode()
-            nbest = sorted_lines(found, scores)
-        nbest = b"".join(nbest.splitlines(True)[: task.nbest])
-        shown = order[: max(1, task.nbest)] if task.explain else []
-        explained = tuple(
-            self._explain(found, index, float(scores[index]), task, searched) for index in shown
+    ) -> Translation:
+        best, sure, nbest = searched.words, 0.0, b""
+        explained: tuple[ExplainedHypothesis, ...] = ()
+        if found is not None:  # a list is needed, and there is a translation within the limits
+            scores = totals(found) if self._scoring is None else WeightedSum(self._weights)(found)
+            order, nbest = list(range(found.num_lines)), found.raw
+            if self._scoring is not None:
+                order = (-scores).argsort(kind="stable").tolist()
+                best = found.hypothesis(order[0]).strip(b" ").decode()
+                nbest = sorted_lines(found, scores)
+            nbest = b"".join(nbest.splitlines(True)[: task.nbest])
+            shown = order[: max(1, task.nbest)] if task.explain else []
+            explained = tuple(
+                self._explain(found, index, float(scores[index]), task, searched) for index in shown
+            )
+            # The curve is for lists of this size.
+            listed = scores[: self._system.nbest_size]
+            sure = confidence(listed, order[0], self._system.confidence)
+        return Translation(
+            task.sentence.words,
+            best,
+            tuple(best.split(" ")) if best else (),
+            sure if task.confidence else None,
+            nbest,
+            explained,
+            self._attend(task, explained) if task.attention else (),
+            searched.untranslated,
         )
-        attention = self._attend(task, explained) if task.attention else ()
-        # The curve is for lists of this size.
-        listed = scores[: self._system.nbest_size]
-        sure = confidence(listed, order[0], self._system.confidence)
-        untranslated = searched.untranslated
-        return TranslationOutput(best, sure, nbest, explained, untranslated, attention)
 
     def _explain(
         self,

@@ -5,29 +5,40 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from itertools import islice, pairwise
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest_lines import check_feature_names
+from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import StrPath
 from phrasescore.devices import GPU_THREADS, torch_threads
 from phrasescore.engines import Pending, WorkerPool, open_pool, read_ahead
 from phrasescore.errors import ArgumentError, ModelError
-from phrasescore.features.columns import Column, as_columns, check_columns
+from phrasescore.features.columns import Column, as_columns, check_columns, number_names
 from phrasescore.features.feature import BLOCK_SIZE, BlockScores, ScoreRow
-from phrasescore.features.given_scores import ScoreLines
-from phrasescore.features.model import Network
-from phrasescore.features.request import ScoringItem, ScoringRequest, ScoringWork
-from phrasescore.io.text import NumberedLines
+from phrasescore.features.given_scores import GivenScores, ScoreLines
+from phrasescore.features.model import ENSEMBLE_NAME, Network, network_name
+from phrasescore.features.request import (
+    LoadedFeature,
+    ScoringItem,
+    ScoringRequest,
+    ScoringWork,
+)
+from phrasescore.io.text import LARGEST_VALUE, NumberedLines
 from phrasescore.kernels.phrases import join_blocks
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.added import AddedColumn, added_columns, words_of_columns
-from phrasescore.systems.text_checks import UnknownWordCheck, unknown_words_of, warn_of_shortlists
+from phrasescore.systems.text_checks import (
+    KnownWords,
+    UnknownWordCheck,
+    known_words,
+    unknown_words_of,
+    warn_of_shortlists,
+)
 from phrasescore.version import __version__
 
 if TYPE_CHECKING:
@@ -42,7 +53,6 @@ Indices = NDArray[np.int64]
 # Maximum number of lines in a group, per pair that it should have: few lines of a table may have
 # pairs, and a list has several lines for each distinct hypothesis.
 _TABLE_LINES_PER_PAIR, _LIST_LINES_PER_PAIR = 4, 16
-_PAIRS_OF_TEXT = 256  # number of pairs of parallel text that are read at once
 
 
 class InputPairs(NumberedLines, Protocol):
@@ -56,32 +66,24 @@ class InputPairs(NumberedLines, Protocol):
 AnyLines = TypeVar("AnyLines", bound=InputPairs)
 
 
-class PairLines(NamedTuple):
-    """A block of lines of parallel text, or of pairs passed from Python."""
+class AddedColumn(NamedTuple):
+    """A column that is added to lines."""
 
-    before: int
-    block: PhraseBlock
-
-    @property
-    def num_lines(self) -> int:
-        """Number of pairs in this block."""
-        return len(self.block.places)
-
-
-def group_pairs(pairs: Iterable[PhrasePair]) -> Iterator[PairLines]:
-    """Lazily group pairs into blocks."""
-    iterator, before = iter(pairs), 0
-    while some := list(islice(iterator, _PAIRS_OF_TEXT)):
-        yield PairLines(before, PhraseBlock.of(some))
-        before += len(some)
+    name: str
+    # The index of its feature, and of its row in the values of all features; None for scores given
+    # in a file.
+    feature: int | None = None
+    row: int | None = None
+    is_network: bool = False
+    given: ScoreLines | None = None
 
 
 class _LineGroup(NamedTuple, Generic[AnyLines]):
     lines: list[AnyLines]
-    missing: tuple[Indices | None, ...]
-    # For each feature: its values, (rows, pairs), NaN where the cache has none; and the cache's
-    # keys, by row and pair.
-    known: list[Floats | None]
+    # For each feature: its values, (rows, pairs), NaN where the cache has none; the indices of the
+    # pairs without a value; and the cache's keys, by row and pair, if it is cached.
+    values: list[Floats]
+    missing: list[Indices]
     keys: list[list[list[bytes]]]
 
 
@@ -115,6 +117,7 @@ class Scoring:
         self.features = [each.feature for each in loaded]
         self.added = added_columns(request, loaded)
         self.names = tuple(added.name for added in self.added)
+        self._rows = [added.row for added in self.added if added.row is not None]
         self._known_words = words_of_columns(request, loaded)
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         rows = tuple(feature.rows for feature in self.features)
@@ -205,22 +208,14 @@ class Scoring:
         for each, values in self.score_lines(lines):
             sources.count_side(each.block, 0)
             targets.count_side(each.block, 1)
-            yield each, self._added_values(each.block, values)
+            yield each, values[self._rows]
         sources.warn()
         targets.warn()
 
     def score_list(self, lines: InputPairs) -> Floats:
         """Return the values of one list's pairs, with a row for each of `added`."""
         ((_, values),) = self.score_lines([lines])
-        return self._added_values(lines.block, values)
-
-    def _added_values(self, block: PhraseBlock, scores: Floats) -> Floats:
-        computed = [added for added in self.added if added.given is None]
-        values = scores[[added.row for added in computed if added.row is not None]]
-        for row, added in enumerate(computed):
-            if added.normalized:
-                values[row] /= block.lengths(0 if added.reverse else 1) + 1
-        return values
+        return values[self._rows]
 
     @property
     def given(self) -> list[ScoreLines]:
@@ -257,7 +252,7 @@ class Scoring:
                 text = f"scores {added.given.fingerprint}"
             else:
                 assert added.row is not None
-                text = rows[added.row].fingerprint + " normalized" * added.normalized
+                text = rows[added.row].fingerprint
             settings[f"feature {position}"] = f"{added.name} {text}".strip()  # a column has no name
         return settings
 
@@ -288,27 +283,24 @@ class Scoring:
     ) -> tuple[_LineGroup[AnyLines], list[Pending[list[BlockScores]]]]:
         """Look up lines in the cache, and submit the missing values, if any, to a worker."""
         block = join_blocks([each.block for each in lines])
-        known: list[Floats | None] = []
-        keys: list[list[list[bytes]]] = []
-        missing: list[Indices | None] = []
+        group = _LineGroup(lines, [], [], [])
         for feature in self.features:
-            if self._cache is None or feature.rows[0].highest is None:
-                known.append(None)
-                keys.append([])
-                missing.append(None)
-                continue
-            keys.append(_cache_keys(feature.rows, block))
-            values = np.array([self._cache.lookup(column) for column in keys[-1]], np.float64)
-            highest = np.array([[row.highest] for row in feature.rows], np.float64)
-            for wrong in values[values > highest][:1]:
-                raise self._cache.corrupt(f"the score {wrong}")
-            known.append(values)
-            missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
-        group = _LineGroup(lines, tuple(missing), known, keys)
-        needed = [place for place, each in enumerate(missing) if each is None or len(each)]
+            values = np.full((len(feature.rows), len(block.places)), np.nan)
+            keys: list[list[bytes]] = []
+            if self._cache is not None and feature.rows[0].highest is not None:
+                keys = _cache_keys(feature.rows, block)
+                values = np.array([self._cache.lookup(column) for column in keys], np.float64)
+                highest = np.array([[row.highest] for row in feature.rows], np.float64)
+                for wrong in values[values > highest][:1]:
+                    raise self._cache.corrupt(f"the score {wrong}")
+            group.values.append(values)
+            group.missing.append(np.flatnonzero(np.isnan(values).any(axis=0)))
+            group.keys.append(keys)
+        needed = [place for place, missing in enumerate(group.missing) if len(missing)]
         if not needed:
             return group, []
-        return group, [self._open_pool(needed).submit(ScoringItem(block, group.missing))]
+        some = (None if len(each) == len(block.places) else each for each in group.missing)
+        return group, [self._open_pool(needed).submit(ScoringItem(block, tuple(some)))]
 
     def _open_pool(self, needed: Sequence[int]) -> WorkerPool[ScoringItem, list[BlockScores]]:
         """Return the workers, started on first use: the cache may have all values."""
@@ -326,27 +318,20 @@ class Scoring:
         except ModelError as error:
             where = f"in the block that begins with {self._unit} {group.lines[0].before + 1}"
             raise ModelError(f"{error}, {where}") from error
-        columns: list[Floats] = []
-        for place, (known, missing) in enumerate(zip(group.known, group.missing, strict=True)):
-            scores = computed[0][place] if computed else None
-            if scores is not None:
+        for place, (known, missing, keys) in enumerate(
+            zip(group.values, group.missing, group.keys, strict=True)
+        ):
+            if computed:
+                scores = computed[0][place]
                 self.tallies[place] += scores.tally
-            if known is None or missing is None:
-                assert scores is not None
-                columns.append(scores.values)
-                continue
-            if scores is not None:
                 known[:, missing] = scores.values
-                if self._cache is not None and len(missing):
-                    keys = [
-                        column[index] for column in group.keys[place] for index in missing.tolist()
-                    ]
-                    self._cache.store(keys, scores.values.ravel().tolist())
-            cached = known.shape[1] - len(missing)
-            tally = self.tallies[place]
-            self.tallies[place] = replace(tally, cached=(tally.cached or 0) + cached)
-            columns.append(known)
-        values = np.concatenate(columns)
+                if keys and len(missing) and self._cache is not None:
+                    new = [column[index] for column in keys for index in missing.tolist()]
+                    self._cache.store(new, scores.values.ravel().tolist())
+            if keys:
+                cached = (self.tallies[place].cached or 0) + known.shape[1] - len(missing)
+                self.tallies[place] = replace(self.tallies[place], cached=cached)
+        values = np.concatenate(group.values)
         ends = np.cumsum([0, *(len(each.block.places) for each in group.lines)]).tolist()
         for lines, (begin, end) in zip(group.lines, pairwise(ends), strict=True):
             yield lines, values[:, begin:end]
@@ -357,3 +342,49 @@ def _cache_keys(rows: Sequence[ScoreRow], block: PhraseBlock) -> list[list[bytes
 
     words = block._replace(affiliations=None)
     return [score_keys(row.fingerprint, block if row.reads_alignments else words) for row in rows]
+
+
+def added_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[AddedColumn]:
+    """Return the columns to add, as requested, and the ensemble last."""
+    computed: dict[int, AddedColumn] = {}  # by the identity of the column
+    row, ensemble = 0, AddedColumn("")
+    for index, (feature, columns) in enumerate(loaded):
+        for place, column in enumerate(columns, start=row):
+            name, is_network = column.name or "", isinstance(column, Network)
+            computed[id(column)] = AddedColumn(name, index, place, is_network)
+        if len(feature.rows) > len(columns):
+            ensemble = AddedColumn("", index, row + len(columns), is_network=True)
+        row += len(feature.rows)
+    highest = HIGHEST_LOG if request.of_phrases else LARGEST_VALUE
+    added = [
+        AddedColumn(column.name or "", given=ScoreLines(column.scores, highest))
+        if isinstance(column, GivenScores)
+        else computed[id(column)]
+        for column in request.columns
+    ]
+    networks = {
+        id(column): network_name(
+            model.config.kind, reverse=model.reverse, right_to_left=model.right_to_left
+        )
+        for column, model in request.networks
+    }
+    labels = [networks.get(id(column), column.label) for column in request.columns]
+    if request.ensemble:
+        added.append(ensemble)
+        labels.append(ENSEMBLE_NAME)
+    unnamed = [not each.name and each.given is None for each in added]
+    numbered = iter(number_names(compress(labels, unnamed)))
+    return [
+        each._replace(name=next(numbered)) if is_unnamed else each
+        for each, is_unnamed in zip(added, unnamed, strict=True)
+    ]
+
+
+def words_of_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[KnownWords]:
+    """Return the words that each model, and each other feature of lists, knows."""
+    known = [known_words(column.model, checkpoint) for column, checkpoint in request.networks]
+    for feature, (column, *_) in loaded:
+        # `annotate` checks a lexicon by the share of words without a translation.
+        if feature.known_words != (None, None) and not request.of_phrases:
+            known.append(KnownWords(column.argument, *feature.known_words))
+    return known

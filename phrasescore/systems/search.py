@@ -20,10 +20,11 @@ from moses_integration.decoder.phrase_options import PhraseOptions
 from moses_integration.decoder.search import Derivation, StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
-from moses_integration.weight_lines import check_weights
+from moses_integration.weight_lines import check_weights, is_sparse
 from phrasescore.errors import DataError
 from phrasescore.features.model import Network
-from phrasescore.records import Weights
+from phrasescore.records import WeightPair, Weights
+from phrasescore.settings import old_names
 from phrasescore.settings.kinds import KINDS
 from phrasescore.systems.system import System
 
@@ -45,7 +46,7 @@ class SearchOutput(NamedTuple):
 
     words: str  # the best translation, separated by spaces; empty if there is none
     nbest: bytes = b""  # the n-best list
-    untranslated: int = 0  # 1 if there is no translation within the limits
+    untranslated: bool = False  # whether there is no translation within the limits
     # The networks' requests, how many of them are distinct, and the calls that compute them.
     counts: tuple[int, int, int] = (0, 0, 0)
     # For each hypothesis: its score, and the values of all features, also of those in no list.
@@ -114,6 +115,44 @@ class DecoderFeatures:
         sizes = {f"{UNKNOWN_WORDS}0": 1, **shown}
         return cls(sizes, shown, own, system.weights.search, omitted)
 
+    def check_weights(self, system: System, added: Sequence[str]) -> WeightPair:
+        """Return a system's weights after checking that they fit the features.
+
+        :param added: the features of the n-best lists that the decoder lacks.
+        :raises ConfigError: if they do not fit.
+        """
+        weights, sizes, shown = system.weights, self.sizes, self.shown
+        if added:
+            where = str(system.weights_path or system.moses_ini)
+            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
+        search = {name: own for name, own in weights.search.items() if name not in added}
+        # Weights may replace only some of those of a bare moses.ini, or of Moses'.
+        is_whole = system.weights_path is not None and system.path.endswith(".toml")
+        is_whole = is_whole and system.decoder is None
+        needed = [*itertools.filterfalse(is_sparse, shown)] if is_whole else []
+        for name in (*needed, *system.search_names):
+            if name not in search:
+                raise system.weight_error(f"no weight for the search's feature {name}")
+        in_lists = {**shown, **dict.fromkeys(added, 1)} if added else {}
+        for name in in_lists:
+            if name not in weights.lists:
+                raise system.weight_error(f"no weight for {name}, a feature of the n-best lists")
+        for part, known, place in (
+            (weights.lists, {*sizes, *added}, "the n-best lists lack"),
+            (search, sizes, "the search lacks"),
+        ):
+            # A feature with weight 0 may be missing.
+            for name, values in part.items():
+                if any(values) and name.partition("_")[0] not in known:
+                    problem = f"there is a weight for {name}, a feature that {place}"
+                    raise system.weight_error(problem)
+        for numbers, part in ((sizes, search), (in_lists, weights.lists)):
+            for name, values in part.items():
+                if len(values) != numbers.get(name, len(values)):
+                    problem = f"expected {numbers[name]} weights for {name}, found {len(values)}"
+                    raise system.weight_error(problem)
+        return WeightPair(search, weights.lists)
+
     def check(self, system: System, added: Sequence[str]) -> tuple[Weights, Weights]:
         """Return the weights of the search, and those that order its lists.
 
@@ -121,7 +160,7 @@ class DecoderFeatures:
         :raises ConfigError: if the system's weights do not fit its features.
         """
         given = system.weights._replace(search=self.given)
-        weights = replace(system, weights=given).check_weights(self.sizes, self.shown, added)
+        weights = self.check_weights(replace(system, weights=given), added)
         where = str(system.weights_path or system.moses_ini or system.path)
         search = {**self.own, **weights.search}
         # The weight of copied words orders no hypotheses.
@@ -258,7 +297,7 @@ class Search:
         counts = (after[0] - before[0], after[1] - before[1], after[2] - before[2])
         lines = [self._line(task, found) for found in best.nbest]
         exact = [(found.score, self._values(found)) for found in best.nbest if task.explain]
-        untranslated = int(not math.isfinite(best.score))
+        untranslated = not math.isfinite(best.score)
         text = " ".join(best.words)
         return SearchOutput(text, b"".join(lines), untranslated, counts, tuple(exact))
 
@@ -326,8 +365,8 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
         (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
             load_checkpoint(each.model),
             device,
-            options=CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
-            name=name,
+            CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
+            name,
         )
         for kind, name, each in zip(work.kinds, work.names, work.networks, strict=True)
     ]

@@ -12,8 +12,7 @@ from moses_integration.nbest_lines import format_rows
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines
 from phrasescore.records import PhraseBlock, split_words
-from phrasescore.systems.added import AddedColumn
-from phrasescore.systems.scoring import Floats, Scoring
+from phrasescore.systems.scoring import AddedColumn, Floats, Scoring
 from phrasescore.systems.text_checks import warn_of_alignments
 
 

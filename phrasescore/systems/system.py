@@ -7,10 +7,9 @@ system, too, with its own weights. Relative paths start in the folder of the fil
 
 import os
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import filterfalse
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -20,24 +19,28 @@ from moses_integration.decoder import LIMITS, limit_values
 from moses_integration.decoder.moses import DecoderCommand
 from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, weights_path
-from moses_integration.weight_lines import format_weight, is_sparse
+from moses_integration.weight_lines import format_weight
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
 from phrasescore.features.columns import Column, number_names, read_column
 from phrasescore.features.model import Network
 from phrasescore.features.program import Command
-from phrasescore.records import ConfidenceCurve, WeightPair, Weights
+from phrasescore.records import ConfidenceCurve, WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS, kind_names
 from phrasescore.settings.toml_file import TomlTable, read_table, unknown
 from phrasescore.systems.folder import find_system_file
-from phrasescore.systems.old_system import with_new_keys
 from phrasescore.systems.text import TextProcessing
 
 # Kinds of networks that the search can use, and their features.
 SEARCH_FEATURES = {name: KINDS[name].feature for name in kind_names(is_feed_forward=True)}
 Limits = Mapping[str, Any]  # by the names of moses.ini's sections
+# Keys that ``system.toml`` had up to version 0.3, and that have gone to others.
+_OLD_KEYS = (
+    *("moses_bin", "search_models", "backoff_lm", "unnormalized"),
+    *("confidence_scale", "answer_timeout", "rescore"),
+)
 
 
 @dataclass(frozen=True)
@@ -154,50 +157,6 @@ class System:
         # As Moses does, the search may read a compressed file in place of one that is not there.
         return [*own, *map(str, named), *(f"{path}.gz" for path in named), *columns]
 
-    def check_weights(
-        self, sizes: Mapping[str, int], shown: Mapping[str, int], added: Iterable[str]
-    ) -> WeightPair:
-        """Return the weights after checking that they fit the features.
-
-        :param sizes: the number of weights of each feature of the search.
-        :param shown: the number of values of each feature of the search that n-best lists have.
-        :param added: the features of the n-best lists that the search lacks.
-        """
-        added, weights = list(added), self.weights
-        if added:
-            where = str(self.weights_path or self.moses_ini)
-            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
-        search = {name: own for name, own in weights.search.items() if name not in added}
-        # Weights may replace only some of those of a bare moses.ini, or of Moses'.
-        is_whole = self.weights_path is not None and self.path.endswith(".toml")
-        is_whole = is_whole and self.decoder is None
-        needed = [*filterfalse(is_sparse, shown)] if is_whole else []
-        for name in (*needed, *self.search_names):
-            if name not in search:
-                raise self.weight_error(f"no weight for the search's feature {name}")
-        self._check_lists(weights.lists, {*sizes, *added}, [*shown, *added] if added else [])
-        for name, values in search.items():
-            if name.partition("_")[0] not in sizes and any(values):
-                problem = f"there is a weight for {name}, a feature that the search lacks"
-                raise self.weight_error(problem)
-        in_lists = {**shown, **dict.fromkeys(added, 1)} if added else {}
-        for numbers, part in ((sizes, search), (in_lists, weights.lists)):
-            for name, values in part.items():
-                if len(values) != numbers.get(name, len(values)):
-                    problem = f"expected {numbers[name]} weights for {name}, found {len(values)}"
-                    raise self.weight_error(problem)
-        return WeightPair(search, weights.lists)
-
-    def _check_lists(self, weights: Weights, known: set[str], needed: list[str]) -> None:
-        for name in needed:
-            if name not in weights:
-                raise self.weight_error(f"no weight for {name}, a feature of the n-best lists")
-        # A feature with weight 0 may be missing.
-        for name in filter(lambda name: any(weights[name]), weights):
-            if name.partition("_")[0] not in known:
-                problem = f"there is a weight for {name}, a feature that the n-best lists lack"
-                raise self.weight_error(problem)
-
     def weight_error(self, problem: str) -> ConfigError:
         """Return an error about the weights."""
         where = "" if self.weights_path is None else f"{self.weights_path}: "
@@ -220,7 +179,7 @@ def read_system(path: StrPath, changes: Sequence[str] = ()) -> System:
         whole = TomlTable(path, "", values, folder=folder)
     else:
         whole = read_table(path)
-    return _read(with_new_keys(whole).changed(dict(map(_parse_change, changes))), path)
+    return _read(_with_new_keys(whole).changed(dict(map(_parse_change, changes))), path)
 
 
 def read_weights(source: WeightsSource) -> WeightPair:
@@ -317,15 +276,13 @@ def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
         yield column
 
 
-def _check_model(whole: TomlTable, key: str, column: Network) -> Config:
+def _check_model(whole: TomlTable, key: str, column: Network) -> None:
     if not Path(column.model).is_dir():
         raise whole.error(key, f"there is no model {column.model}")
-    config = Config.of_model(column.model)
     try:
-        column.check_config(config)
+        column.check_config(Config.of_model(column.model))
     except ArgumentError as error:
         raise whole.error(key, str(error)) from error
-    return config
 
 
 def _read_search(whole: TomlTable, rows: Any) -> Iterator[Network]:
@@ -364,3 +321,58 @@ def _check_equal_weights(system: System, ini: MosesIni) -> None:
                 found = f"{label} is {format_weight(one)}, and {format_weight(other)}"
                 cure = "correct one of them, because Moses would use the other one"
                 raise system.weight_error(f"{found} in {system.moses_ini}: {cure}")
+
+
+def _with_new_keys(whole: TomlTable) -> TomlTable:
+    """Return the content of a file with the keys of this version."""
+    values = whole.values()
+    is_old = any(key in values for key in _OLD_KEYS) or isinstance(values.get("search"), Mapping)
+    if not is_old and not isinstance(values.get("decoder"), str):
+        return whole
+    new = {
+        key: value for key, value in values.items() if key not in (*_OLD_KEYS, "decoder", "search")
+    }
+    if values.get("decoder") == "moses":
+        new["decoder"] = {"moses": values.get("moses_bin", "")}
+    old = values["search"] if isinstance(values.get("search"), Mapping) else {}
+    limits = {key.replace("_", "-"): old[key] for key in old}
+    limits.pop("buffer-size", None)  # changed only the speed
+    if "stack-size" in limits:
+        limits["stack"] = limits.pop("stack-size")
+    new["limits"] = limits
+    models = [{"model": model} for model in values.get("search_models", ())]
+    new["search"] = [_with_old_options(whole, values, row) for row in models]
+    new["lists"] = list(_old_lists(whole, values))
+    if "confidence_scale" in values and "confidence" not in values:
+        new["confidence"] = {"scale": values["confidence_scale"]}
+    return whole.with_values(new)
+
+
+def _old_lists(whole: TomlTable, values: Mapping[str, Any]) -> Iterator[Any]:
+    rows = values.get("rescore", [])
+    if not isinstance(rows, list):
+        raise whole.error("rescore", f"expected tables [[rescore]], got {rows!r}")
+    for row in rows:
+        if not isinstance(row, Mapping):
+            yield row
+            continue
+        own: dict[str, Any] = {str(old_names.KEYS.get(key, key)): row[key] for key in row}
+        own |= own.pop("text") if isinstance(own.get("text"), Mapping) else {}
+        if (named := old_names.NAMED.get(str(own.get("feature")))) is not None:
+            own["feature"] = named
+        if "command" in own and "answer_timeout" in values:
+            own.setdefault("timeout", values["answer_timeout"])
+        yield _with_old_options(whole, values, own) if "model" in own else own
+
+
+def _with_old_options(whole: TomlTable, values: Mapping[str, Any], row: dict[str, Any]) -> Any:
+    """Return the row of a network with the options that the file had for all networks."""
+    folder = whole.absolute(str(row["model"]))
+    if not os.path.isdir(folder):
+        raise whole.error("", f"there is no model {folder}")
+    kind = KINDS[Config.of_model(folder).kind]
+    if values.get("unnormalized") and kind.is_feed_forward:
+        row["unnormalized"] = True
+    if "backoff_lm" in values and not kind.reads_source:
+        row["backoff_lm"] = values["backoff_lm"]
+    return row

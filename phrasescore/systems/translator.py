@@ -1,35 +1,39 @@
 """The translator of a system, which is loaded once: for texts, streams and rounds of tuning."""
 
+import os
+import shlex
+import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from numbers import Integral
-from typing import Any, Self, cast
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
 
-from moses_integration.decoder.moses import ListRequest
+from moses_integration.decoder import ALGORITHMS
+from moses_integration.decoder.moses import DecoderCommand, ListRequest, log_tail
 from moses_integration.moses_ini import WeightsSource
-from moses_integration.nbest import NbestList
-from phrasescore.arguments import StrPath
+from moses_integration.nbest import NbestList, read_every_list
+from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device, usable_threads
-from phrasescore.engines import WorkerPool, open_pool
-from phrasescore.errors import ArgumentError, DataError
+from phrasescore.engines import LoadedWork, WorkerPool, open_pool
+from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.programs import decode_with_program
 from phrasescore.systems.ranking import (
     Ranking,
-    TranslationOutput,
+    Translation,
     TranslationTask,
     featured_lists,
     load_list_features,
 )
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
-from phrasescore.systems.stream import StreamWork, in_order
-from phrasescore.systems.system import System, read_system
+from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
-from phrasescore.systems.text_search import TextSearch
-from phrasescore.systems.translation import Translation
+from phrasescore.systems.workers import StreamTranslator, TextSearch, in_order
+
+_ONE_HYPOTHESIS = ListRequest(1, distinct=True)
 
 
 class Translator:
@@ -69,7 +73,7 @@ class Translator:
         self.untranslated = 0
         self._stack = ExitStack()
         self._search: TextSearch | None = None
-        self._stream: WorkerPool[TranslationTask, TranslationOutput] | None = None
+        self._stream: WorkerPool[TranslationTask, Translation] | None = None
         self._scoring: Scoring | None = None
         self._is_open = False
 
@@ -114,12 +118,12 @@ class Translator:
 
     def _open_stream(
         self, apart: bool, closed: Iterable[int]
-    ) -> WorkerPool[TranslationTask, TranslationOutput]:
+    ) -> WorkerPool[TranslationTask, Translation]:
         device = str(choose_device(self._compute.device))
         workers = usable_threads(self._compute.workers) if device == "cpu" else 1
         is_here = workers == 1 and not (apart and device == "cpu")
         engine = Compute(engine="here" if is_here else "processes", workers=workers)
-        return open_pool(engine, StreamWork(self.system, device), closed=closed)
+        return open_pool(engine, LoadedWork(StreamTranslator(self.system, device)), closed=closed)
 
     def __enter__(self) -> Self:
         return self if self._is_open else self.open()
@@ -134,7 +138,7 @@ class Translator:
         return () if self._scoring is None else self._scoring.names
 
     @property
-    def pool(self) -> WorkerPool[TranslationTask, TranslationOutput]:
+    def pool(self) -> WorkerPool[TranslationTask, Translation]:
         """The workers for a stream; one thread submits the sentences."""
         if self._stream is None:
             raise ArgumentError("a Translator is a context manager: use it in a with block")
@@ -164,12 +168,10 @@ class Translator:
         :param nbest: number of hypotheses in the n-best lists and, with ``explain``, of those that
             are explained.
         """
-        if isinstance(sentences, str):
-            raise TypeError(f"expected a list of sentences, got the string {sentences!r}")
-        if isinstance(nbest, bool) or not isinstance(cast("Any", nbest), Integral) or nbest < 0:
-            raise ArgumentError(f"nbest: expected a whole number from 0, got {nbest!r}")
+        check_sequences(sentences=sentences)
+        check_at_least(0, nbest=nbest)
         return self.translate_prepared(
-            self._prepared(sentences), nbest=int(nbest), confidence=confidence, explain=explain
+            self._prepared(sentences), nbest=nbest, confidence=confidence, explain=explain
         )
 
     def _prepared(self, sentences: Iterable[str | Sequence[str]]) -> Iterator[SystemSentence]:
@@ -202,26 +204,15 @@ class Translator:
             for number, sentence in enumerate(sentences)
         )
         found = self._of_text(list(tasks)) if self._stream is None else in_order(self.pool, tasks)
-        for task, output in found:
-            if self._stream is not None:
-                self.untranslated += output.untranslated
-            yield self.finish(task, output)
+        for translation in found:
+            self.untranslated += translation.untranslated
+            yield self.finish(translation)
 
-    def finish(self, task: TranslationTask, output: TranslationOutput) -> Translation:
-        """Return the translation of a sentence, given what a worker returned."""
-        return Translation(
-            task.sentence.words,
-            self._converter.restore(output.words),
-            tuple(output.words.split(" ")) if output.words else (),
-            output.confidence if task.confidence else None,
-            output.nbest,
-            output.explained,
-            output.attention,
-        )
+    def finish(self, found: Translation) -> Translation:
+        """Return the translation that a worker returned, with its text detokenised."""
+        return replace(found, text=self._converter.restore(found.text))
 
-    def _of_text(
-        self, tasks: Sequence[TranslationTask]
-    ) -> Iterator[tuple[TranslationTask, TranslationOutput]]:
+    def _of_text(self, tasks: Sequence[TranslationTask]) -> Iterator[Translation]:
         if not tasks:
             return
         features = DecoderFeatures.of(self.system, self._configuration)
@@ -233,7 +224,7 @@ class Translator:
         request = tasks[0].request(self.system, characters=self._characters)
         sentences = [task.sentence for task in tasks]
         found = self._decode(sentences, search, request, explain=tasks[0].explain)
-        yield from zip(tasks, ranking.outputs(tasks, found), strict=True)
+        yield from ranking.outputs(tasks, found)
 
     def lists(
         self, sentences: Sequence[SystemSentence], weights: Weights, prefix: str = ""
@@ -263,19 +254,57 @@ class Translator:
         prefix: str = "",
     ) -> Iterator[SearchOutput]:
         if self._search is None:
-            outputs = decode_with_program(
-                self.system,
-                sentences,
-                weights,
-                request,
-                workers=self._compute.workers,
-                prefix=prefix,
-            )
-        else:
-            outputs = self._search.decode(sentences, weights, request, explain=explain)
-        for output in outputs:
-            self.untranslated += output.untranslated
-            yield output
+            return self._run_program(sentences, weights, request or _ONE_HYPOTHESIS, prefix)
+        return self._search.decode(sentences, weights, request, explain=explain)
+
+    def _run_program(
+        self,
+        sentences: Sequence[SystemSentence],
+        weights: Weights,
+        request: ListRequest,
+        prefix: str,
+    ) -> Iterator[SearchOutput]:
+        """Yield what another decoder finds for each sentence of a text, which it reads as a whole.
+
+        :param prefix: the beginning of the names of its files; "" for temporary ones.
+        """
+        if not sentences:
+            return
+        with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
+            work = prefix or os.path.join(folder, "run")
+            source, nbest = f"{work}.source", f"{work}.nbest.part"
+            lines = (f"{' '.join(sentence.words)}\n".encode() for sentence in sentences)
+            Path(source).write_bytes(b"".join(lines))
+            threads = min(usable_threads(self._compute.workers), len(sentences))
+            run = _command(self.system, threads)
+            run(source, weights, request, nbest, keeps_log=bool(prefix))
+            if isinstance(self.system.decoder, Moses):
+                found = Path(f"{work}.out").read_bytes().count(b"\n")
+                if found != len(sentences):
+                    problem = (
+                        f"expected {len(sentences):,} translations from Moses, found {found:,}"
+                    )
+                    tail = log_tail(f"{work}.log", is_named=bool(prefix))
+                    raise PhrasescoreError(f"{problem}{tail}")
+            found_lists = read_every_list(nbest, len(sentences), allow_missing=True)
+            for sentence, each in zip(sentences, found_lists, strict=True):
+                if each.data:
+                    yield SearchOutput(each.hypothesis(0).strip(b" ").decode(), each.raw)
+                else:
+                    yield SearchOutput("", untranslated=bool(sentence.words))
+
+
+def _command(system: System, threads: int) -> DecoderCommand:
+    """Return the command of a decoder, in which Moses gets the system's limits."""
+    ini = None if system.moses_ini is None else system.read_ini()
+    if isinstance(system.decoder, DecoderCommand):
+        return replace(system.decoder, ini=ini)
+    assert isinstance(system.decoder, Moses)
+    words = [str(system.decoder.program), "-threads", str(threads)]
+    for name, value in system.limits.items():
+        number = ALGORITHMS.index(value) if name == "search-algorithm" else value
+        words += [f"-{name}", str(number)]
+    return DecoderCommand(shlex.join(words), ini)
 
 
 def load_system(

@@ -12,7 +12,7 @@ from phrasescore.arguments import StrPath, check_at_least
 from phrasescore.devices import torch_threads
 from phrasescore.engines import local_device
 from phrasescore.errors import ArgumentError, DataError
-from phrasescore.features.model import ENSEMBLE_NAME, NORMALIZED, network_name
+from phrasescore.features.model import ENSEMBLE_NAME, network_name
 from phrasescore.generation.beam_search import BeamSettings, beam_work
 from phrasescore.generation.generator import Generated, GeneratorLoader, Source, check_kinds
 from phrasescore.generation.sampling import SampleSettings, count_samples, sample_work
@@ -97,7 +97,7 @@ def generate(
         prefix = network_name(
             first.config.kind, reverse=first.reverse, right_to_left=first.right_to_left
         )
-    names = [f"{prefix}0", f"{prefix}0{NORMALIZED}"] if settings.normalize else [f"{prefix}0"]
+    names = [f"{prefix}0", f"{prefix}0Norm"] if settings.normalize else [f"{prefix}0"]
     found = beam_work(generator, searching).targets(text.sources(), compute)
     _write_translations(found, text, output, lists, names, progress)
     end = "translations did not end and are truncated at the maximum length"

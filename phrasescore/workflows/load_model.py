@@ -18,15 +18,17 @@ from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.models.summary import ModelReport
 from phrasescore.records import (
     HypothesisList,
+    PairLines,
     PhraseBlock,
     PhrasePair,
     Sentence,
     each_words,
+    group_pairs,
     to_sentences,
 )
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.generation import Generating
-from phrasescore.systems.scoring import PairLines, Scoring, group_pairs
+from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.text_checks import known_words, unknown_words_of
 from phrasescore.workflows.generate import beam_settings
 

@@ -15,9 +15,9 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import Sentence, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
-from phrasescore.systems.added import ScoreSummary, check_cache
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.sourced_lists import SourcedList, read_sourced_lists, rescored_lines
+from phrasescore.workflows.score import ScoreSummary, check_cache
 
 CHUNK_LISTS = 64  # the most lists that a killed run loses, and one member of a .gz file
 

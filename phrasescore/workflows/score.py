@@ -2,6 +2,8 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from moses_integration.nbest_lines import format_value
 from phrasescore.arguments import StrPath
@@ -11,10 +13,37 @@ from phrasescore.features.given_scores import GivenScores
 from phrasescore.io.corpora import read_parallel_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.records import group_pairs
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring, TextScoring
-from phrasescore.systems.added import ScoreSummary, check_cache
-from phrasescore.systems.scoring import Scoring, group_pairs
+from phrasescore.systems.scoring import Scoring
+
+if TYPE_CHECKING:
+    from phrasescore.features.networks import SentenceWork
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreSummary:
+    """Counts from one run of `rescore` or `score`; after resuming, they exclude earlier runs."""
+
+    features: tuple[str, ...]  # the columns' names in n-best lists, the ensemble's last
+    pairs: int  # number of sentence pairs, or of hypotheses in lists
+    networks: "SentenceWork | None"  # the networks' counts; None without networks
+    # For each feature that is not a network's: its name, and a summary of its values.
+    notes: tuple[tuple[str, str], ...]
+    # The numbers of lists and of distinct hypotheses in them; None for parallel text.
+    lists: int | None = None
+    distinct: int | None = None
+
+    def summary(self) -> list[str]:
+        """Return log lines: one for all networks, then one for each other feature."""
+        networks = [] if self.networks is None else [str(self.networks)]
+        if networks and self.lists is not None:
+            others = dict(self.notes)
+            added = ", ".join(name for name in self.features if name not in others)
+            read = f"{self.distinct:,} different hypotheses in {self.lists:,} lists"
+            networks = [f"{read}; {self.networks}; added {added}"]
+        return networks + [f"{name}: {note}" for name, note in self.notes]
 
 
 def score(
@@ -55,3 +84,12 @@ def score(
                 target_file.write(b"\t".join(map(format_value, values)) + b"\n")
             meter.update(each.num_lines)
     return ScoreSummary(tuple(scorer.names), meter.done, scorer.networks, scorer.notes)
+
+
+def check_cache(columns: Sequence[Column], cache: str | None) -> None:
+    """Reject a cache without a network, and a cache named ``-``."""
+    kinds = {column.kind() for column in columns}
+    if cache is not None and not kinds & {"model", "ctranslate2", "command"}:
+        raise ArgumentError("--cache requires a network: add a --model")
+    if cache == "-":
+        raise ArgumentError("--cache requires a file: a stream cannot be a cache")

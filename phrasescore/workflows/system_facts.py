@@ -13,7 +13,6 @@ from moses_integration.ini_text import BINARY_ENDINGS, named_files
 from moses_integration.moses_ini import is_phrase_table
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.features.columns import Column
-from phrasescore.features.model import NORMALIZED, Network
 from phrasescore.features.program import Command
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import Config
@@ -50,9 +49,6 @@ def system_facts(system: System) -> dict[str, str]:
         facts[f"in the lists {name}"] = "; ".join(
             [*parts, *_weights(system, name, is_searched=False)]
         )
-        if isinstance(column, Network) and column.normalize:
-            name = next(named, f"{place}{NORMALIZED}")
-            facts[f"in the lists {name}"] = "; ".join(_weights(system, name, is_searched=False))
     for column in system.columns:
         facts[f"column {column.name}"] = "; ".join([column.argument, *_options(column)])
     text = {key: value for key, value in dataclasses.asdict(system.text).items() if value}
@@ -116,7 +112,7 @@ def _check(system: System) -> tuple[str, Sequence[str], System]:
         scoring = load_list_features(system, Compute(workers=1, device="cpu"))
         names = () if scoring is None else scoring.names
         features = DecoderFeatures.of(system, configuration)
-        weights = system.check_weights(features.sizes, features.shown, names)
+        weights = features.check_weights(system, names)
     except PhrasescoreError as error:
         return f"no: {error}", names, system
     return "yes", names, dataclasses.replace(system, weights=weights)

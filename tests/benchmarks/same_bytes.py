@@ -59,7 +59,6 @@ SPELLINGS = {
             r"\[models\.encoder-decoder\]": "[models.rnn]",
             # Columns with options were options of the verb.
             r"""--column 'feature = "(\w+)", model = "ed"'""": r"--feature \1@1",
-            r"""--column 'model = "(\w+)", normalize = true'""": r"--model \1 --normalize",
             r"""--column 'model = "(\w+)", backoff_lm = "(\S+)"'""": r"--model \1 --backoff-lm \2",
             r"--nbest (\S+) --nbest-size (\d+)": r"--nbest \1 \2",
             r"--nbest (\S+) -o /dev/null": r"--nbest -o \1",
@@ -142,8 +141,6 @@ COMMANDS = {
     "rescore": f"rescore {LISTS}--model ed --model search --model lstm --model grconv "
     "--model cslm --model transformer --lm {x}/lm.fr.arpa.gz --feature length_ratio "
     "--feature unknown_words -o dev.rescored.gz",
-    "rescore normalized": f"rescore {LISTS}--column 'model = \"lstm\", normalize = true' "
-    "-o normalized.gz",
     "rescore ensemble": f"rescore {LISTS}--model search --model lstm --ensemble -o ensemble.gz",
     "rescore cslm": f'rescore {LISTS}--column \'model = "cslm", backoff_lm = '
     '"{x}/lm.fr.arpa.gz"\' --cache scores.db -o backoff.gz',

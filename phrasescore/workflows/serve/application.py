@@ -26,9 +26,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.compute import Serving
-from phrasescore.systems.ranking import TranslationTask
+from phrasescore.systems.ranking import Translation, TranslationTask
 from phrasescore.systems.text import SystemSentence
-from phrasescore.systems.translation import Translation
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector

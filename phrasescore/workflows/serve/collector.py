@@ -9,8 +9,7 @@ from typing import Self
 
 from phrasescore.engines import Pending
 from phrasescore.errors import DataError
-from phrasescore.systems.ranking import TranslationOutput, TranslationTask
-from phrasescore.systems.translation import Translation
+from phrasescore.systems.ranking import Translation, TranslationTask
 from phrasescore.systems.translator import Translator
 
 _BYTES_PER_WORD = 100  # longer sentences are refused before they are split into words
@@ -22,7 +21,7 @@ class _Job:
     raw: bytes
     task: TranslationTask  # without its sentence until it is submitted
     answer: "Future[Translation]" = field(default_factory=Future)
-    pending: Pending[TranslationOutput] | None = None
+    pending: Pending[Translation] | None = None
 
 
 class SentenceCollector:
@@ -97,9 +96,9 @@ class SentenceCollector:
         self._running.add(job)
         job.pending.add_done_callback(lambda _: self._events.put(job))
 
-    def _finish(self, job: _Job, pending: Pending[TranslationOutput]) -> None:
+    def _finish(self, job: _Job, pending: Pending[Translation]) -> None:
         try:
             # If the worker has died, this restarts the pool, and waits for the sentence.
-            job.answer.set_result(job.translator.finish(job.task, pending.result()))
+            job.answer.set_result(job.translator.finish(pending.result()))
         except Exception as error:
             job.answer.set_exception(error)

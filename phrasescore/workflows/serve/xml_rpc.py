@@ -13,7 +13,7 @@ from xml.parsers import expat
 from xmlrpc.client import Fault
 
 from moses_integration.nbest_values import Hypothesis
-from phrasescore.systems.translation import ExplainedHypothesis, Translation
+from phrasescore.systems.ranking import ExplainedHypothesis, Translation
 
 # The codes of faults in xmlrpc-c, on which mosesserver is built.
 INTERNAL, WRONG_TYPE, NOT_XML_RPC, TIMEOUT = -500, -501, -503, -505

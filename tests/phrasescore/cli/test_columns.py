@@ -126,7 +126,7 @@ def test_unknown_words_are_those_of_all_models_or_of_one() -> None:
         (["--feature", "neural"], "expected one of length_ratio"),
         (["--model", "one", "--feature", "unknown_words@2"], "unknown_words@2: '@' is gone: --col"),
         (["--column", "lm = 'lm', timeout = 1"], "unknown key 'timeout'; expected one of: name"),
-        (["--lm", "lm", "--normalize"], "--normalize is gone: --column 'model ="),
+        (["--lm", "lm", "--normalize"], "--normalize is gone: the weight of"),
         (["--lm", "lm", "--cache", "cache"], "--cache requires a network"),
         (["--lm", "lm", "--ensemble"], "--ensemble requires at least two models"),
         (["--lexicon", "-", "--reverse-lexicon", "-"], "two files cannot share stdin"),

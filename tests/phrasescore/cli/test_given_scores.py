@@ -64,11 +64,11 @@ def test_each_line_gets_its_own_number_between_the_other_features(
     model = RandomModel(tmp_path / "model", SOURCE_WORDS, TARGET_WORDS)
     write(tmp_path / "a=b.gz", values(LINES))
     write(tmp_path / "other", values(LINES)[::-1])
-    network = column_options(Network(str(model.path), name="Net", normalize=True))
+    network = column_options(Network(str(model.path), name="Net"))
     options = ["--scores", "a=b.gz=Marian", *network, "--scores", "other=QE0"]
     result = succeeded(rescore(lists, *options, "-o", "out"))
     found = features(Path("out"))
-    assert list(found[0]) == ["LM0", "Marian", "Net", "NetNorm", "QE0"]
+    assert list(found[0]) == ["LM0", "Marian", "Net", "QE0"]
     assert [each["Marian"][0] for each in found] == values(LINES)
     assert [each["QE0"][0] for each in found] == values(LINES)[::-1]
     assert "Marian: 300 scores from a=b.gz" in result.stderr

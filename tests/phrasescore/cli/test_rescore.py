@@ -52,29 +52,6 @@ def test_a_source_that_a_network_does_not_know_is_warned_of(
     assert f"{lists.source}: 216 of 270 counted words are unknown to {foreign.path}, such" in line
 
 
-def test_normalized_columns_are_divided_by_the_predicted_words_and_their_end(
-    tmp_path: Path, lists: Lists, model: RandomModel, reverse: RandomModel
-) -> None:
-    out = tmp_path / "out"
-    columns = [column_options(Network(str(each.path), normalize=True)) for each in (model, reverse)]
-    options = [*columns[0], *columns[1], "--feature", "unknown_words"]
-    succeeded(rescore(lists, *options, "-o", out))
-    for found, (number, words) in zip(features(out), lists.hypotheses, strict=True):
-        names = [
-            "EncoderDecoder0",
-            "EncoderDecoder0Norm",
-            "ReverseEncoderDecoder0",
-            "ReverseEncoderDecoder0Norm",
-        ]
-        assert list(found) == ["LM0", *names, "UnknownWords0"]
-        forward, backward = found["EncoderDecoder0"][0], found["ReverseEncoderDecoder0"][0]
-        assert found["EncoderDecoder0Norm"][0] == pytest.approx(
-            forward / (len(words) + 1), rel=2e-6
-        )
-        length = len(lists.sources[number]) + 1
-        assert found["ReverseEncoderDecoder0Norm"][0] == pytest.approx(backward / length, rel=2e-6)
-
-
 def test_networks_of_each_direction_and_order_have_names_of_their_own(
     tmp_path: Path, lists: Lists, model: RandomModel
 ) -> None:
@@ -126,11 +103,10 @@ def test_removing_the_new_features_gives_back_odd_lines_byte_for_byte(
 ) -> None:
     out, source = tmp_path / "out", tmp_path / "source"
     source.write_text("the house\n\nx\nrare words\n" + "!\n" * 8)
-    column = column_options(Network(str(model.path), normalize=True))
-    options = ["--source", source, *column, "--allow-missing", "-o", out]
+    options = ["--source", source, "--model", model.path, "--allow-missing", "-o", out]
     succeeded(rescore(None, ODD_LIST, *options))
     lines = out.read_bytes().split(b"\n")
-    restored = [remove_features(line, ["EncoderDecoder0", "EncoderDecoder0Norm"]) for line in lines]
+    restored = [remove_features(line, ["EncoderDecoder0"]) for line in lines]
     assert b"\n".join(restored) == ODD_LIST.read_bytes()
     # The third line is what Moses writes for an empty one: only </s> is predicted, from nothing.
     expected = model.log_prob((), ())
@@ -195,12 +171,12 @@ def test_a_column_may_have_a_name_of_its_own(
     out = tmp_path / "out"
     columns = [
         NamedFeature("unknown_words", name="A0"),
-        Network(str(model.path), name="B", normalize=True),
+        Network(str(model.path), name="B"),
         Network(str(model.path)),
     ]
     options = [word for column in columns for word in column_options(column)]
     assert rescore(lists, *options, "-o", out).exit_code == 0
-    assert list(features(out)[0]) == ["LM0", "A0", "B", "BNorm", "EncoderDecoder0"]
+    assert list(features(out)[0]) == ["LM0", "A0", "B", "EncoderDecoder0"]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +184,6 @@ def test_a_column_may_have_a_name_of_its_own(
     [
         (["A", "B C"], "feature name B C: expected a letter, then letters and digits"),
         (["A", "A"], "feature name A: two new features have this name"),
-        (["A", "ANorm"], "feature name ANorm: two new features have this name"),
         (["A", "B_1"], "feature name B_1: expected a letter, then letters and digits"),
         (["A", "1B"], "feature name 1B: expected a letter"),
         (["A", "B="], "feature name B=: expected a letter"),
@@ -217,7 +192,7 @@ def test_a_column_may_have_a_name_of_its_own(
 def test_names_that_moses_would_misread_are_refused(
     tmp_path: Path, lists: Lists, model: RandomModel, names: list[str], message: str
 ) -> None:
-    columns = [Network(str(model.path), name=name, normalize=True) for name in names]
+    columns = [Network(str(model.path), name=name) for name in names]
     options = [word for column in columns for word in column_options(column)]
     check_refusal(rescore(lists, *options, "-o", tmp_path / "out"), message, 2)
 

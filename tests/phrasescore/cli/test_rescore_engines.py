@@ -11,9 +11,8 @@ import pytest
 from click.testing import Result
 
 from phrasescore.errors import ModelError
-from phrasescore.features.model import Network
 from phrasescore.models.checkpoint import ModelFolder, load_checkpoint
-from tests.command_line import check_refusal, column_options, succeeded
+from tests.command_line import check_refusal, succeeded
 from tests.doubles import RandomModel
 from tests.forked import Forked, run_command
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, rescore
@@ -52,8 +51,7 @@ def options(tmp_path: Path) -> list[str]:
     found = []
     for seed in (0, 1):
         model = RandomModel(tmp_path / f"model{seed}", SOURCE_WORDS, TARGET_WORDS, seed=seed)
-        column = column_options(Network(str(model.path), normalize=True))
-        found += [*column, "--feature", "target_length"]
+        found += ["--model", str(model.path), "--feature", "target_length"]
     return [*found[:-2], "--ensemble"]
 
 

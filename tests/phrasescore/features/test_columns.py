@@ -75,7 +75,6 @@ def test_an_old_number_of_a_model_names_its_successor() -> None:
     [
         (Command("x"), "a program scores sentences: use it for n-best lists"),
         (Network("m", name="N"), "model 'm': name: a column of a phrase table has no name"),
-        (Network("m", normalize=True), "model 'm': normalize: only for n-best lists"),
         (NamedFeature("length_ratio"), "feature length_ratio is only for rescore: the ratios"),
     ],
 )

@@ -10,9 +10,9 @@ from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache, score_keys
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign.model import ForeignModel
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.records import PairLines, PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.systems.scoring import PairLines, Scoring
+from phrasescore.systems.scoring import Scoring
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 SOURCES = ("This is the house", "it 's Amy .", "no")

@@ -13,9 +13,9 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.features.program import Command, ProgramScore
 from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.records import PhraseBlock, PhrasePair
+from phrasescore.records import PairLines, PhraseBlock, PhrasePair
 from phrasescore.settings.compute import Compute
-from phrasescore.systems.scoring import PairLines, Scoring
+from phrasescore.systems.scoring import Scoring
 
 PAIRS = [PhrasePair("le " * count, "a b") for count in (1, 2, 3, 2, 0)]
 # One answer per line: 100 * words of the source + words of the target.

@@ -17,7 +17,7 @@ from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import context_scorer
 from phrasescore.language_models.context_scorer import distinct_rows
 from phrasescore.language_models.ngram_scorer import BackoffModel, load_ngrams
-from phrasescore.language_models.word_scorer import BOUNDARY, CslmOptions, WordScorer
+from phrasescore.language_models.word_scorer import BOUNDARY, USUAL, CslmOptions, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList
 from tests.doubles import RandomCslm
@@ -289,7 +289,7 @@ def search_request(
 
 
 def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomCslm) -> None:
-    feature = SearchCslm(model.checkpoint, CPU)
+    feature = SearchCslm(model.checkpoint, CPU, USUAL, "CSLM0")
     assert (feature.name, feature.context) == ("CSLM0", ORDER - 1)
     words = ["<unk>", "<s>", "</s>", "a", "b"]
     feature.begin([*words, "c", "rare", "b", "a"])
@@ -316,7 +316,7 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomC
     assert found[0] == found[3]
     # What is asked for alone has the same bits, by one that knows no context and by one that does.
     for row, value in zip(rows, found, strict=True):
-        fresh = SearchCslm(model.checkpoint, CPU)
+        fresh = SearchCslm(model.checkpoint, CPU, USUAL, "CSLM0")
         fresh.begin(words)
         for asked in (fresh, feature):
             assert asked.scores(*search_request([row]))[0] == value
@@ -326,7 +326,7 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomC
 
 def test_phrases_of_a_whole_translation_add_up_to_its_score(model: RandomCslm, lm: str) -> None:
     options = CslmOptions(backoff=lm)
-    feature = SearchCslm(model.checkpoint, CPU, options=options)
+    feature = SearchCslm(model.checkpoint, CPU, options, "CSLM0")
     feature.begin(["<unk>", "<s>", "</s>", "a", "b", "e", "x"])
     rows = [([-1, -1, 1], [3, 5], False), ([1, 3, 5], [6, 4, 5], True)]
     whole = SentenceScores([model.checkpoint], CPU, cslm=options)

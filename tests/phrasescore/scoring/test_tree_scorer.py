@@ -72,7 +72,8 @@ def score(scorer: TreeScorer, pairs: Pairs) -> list[float]:
 def make_scorer(
     model: EncoderDecoder, precision: PrecisionName = "float32", piece_size: int = 2048
 ) -> TreeScorer:
-    made = Products(Precision(precision, CPU), CPU, piece_size)
+    made = Products(Precision(precision, CPU), CPU)
+    made.level_rows = piece_size
     return TreeScorer("encoder-decoder", model, made)
 
 
@@ -246,7 +247,8 @@ def test_cuda_gives_the_values_of_the_cpu(
         model.output.bias[: 5 if shift > 0 else None] += shift
     pairs = make_pairs()
     device = torch.device("cuda")
-    made = Products(Precision(precision, device), device, 7)
+    made = Products(Precision(precision, device), device)
+    made.level_rows = 7
     scorer = TreeScorer("encoder-decoder", model, made)
     with made.precision.active():
         values = score(scorer, pairs)
@@ -257,7 +259,8 @@ def test_cuda_gives_the_values_of_the_cpu(
 def test_a_gpu_is_waited_for_once_a_piece(monkeypatch: pytest.MonkeyPatch) -> None:
     model, _ = make_model()
     device = torch.device("cuda")
-    made = Products(Precision("float32", device), device, 7)
+    made = Products(Precision("float32", device), device)
+    made.level_rows = 7
     scorer = TreeScorer("encoder-decoder", model, made)
     # What is made when it is first needed.
     score(scorer, make_pairs())

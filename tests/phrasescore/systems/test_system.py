@@ -222,7 +222,7 @@ PARTS: dict[str, dict[str, Any]] = {
     "the same": {},
     "options of columns": {
         "search": (Network("cslm", backoff_lm="lm.arpa"),),
-        "lists": (Network("rnnsearch", normalize=True, name='a "name"'),),
+        "lists": (Network("rnnsearch", name='a "name"'),),
         "columns": (Network("cslm", name="TM0_1"),),
     },
     "a program": {"lists": (Command("cat -", timeout=5),)},

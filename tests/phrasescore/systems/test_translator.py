@@ -17,7 +17,7 @@ from phrasescore.io.characters import BOUNDARY, split_characters
 from phrasescore.progress import Progress
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.compute import Compute
-from phrasescore.systems import text_search
+from phrasescore.systems import workers
 from phrasescore.systems.search import SearchWork, read_configuration
 from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.translator import Translator, load_system
@@ -158,7 +158,7 @@ def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
         def submit(self, _: object) -> SimpleNamespace:
             return SimpleNamespace(result=interrupt)
 
-    monkeypatch.setattr(text_search, "open_pool", lambda *_, **__: Pool())
+    monkeypatch.setattr(workers, "open_pool", lambda *_, **__: Pool())
     with pytest.raises(KeyboardInterrupt):
         translate("moses.ini", folder / "source", "interrupted", compute=RAY)
     assert Pool.is_ended
@@ -255,13 +255,12 @@ def test_sentences_are_strings_or_words_and_translations_have_their_parts() -> N
 @pytest.mark.parametrize(
     ("sentences", "options", "error", "message"),
     [
-        ("la", {}, TypeError, "expected a list of sentences, got the string 'la'"),
+        ("la", {}, ArgumentError, "sentences: expected a sequence, got the string 'la'"),
         (["la\nla"], {}, TypeError, "expected single words, or one sentence"),
         (["la", 5], {}, TypeError, "expected words, or a sentence as a string"),
         (["la", "la|N"], {}, DataError, "the text:2: expected words without factors"),
         (["la", "\udce9t\udce9"], {}, DataError, "the text:2: expected UTF-8, found byte 0xe9$"),
-        (["la"], {"nbest": -1}, ArgumentError, "nbest: expected a whole number from 0, got -1"),
-        (["la"], {"nbest": True}, ArgumentError, "nbest: expected a whole number from 0, got True"),
+        (["la"], {"nbest": -1}, ArgumentError, "--nbest: expected at least 0, got -1"),
     ],
 )
 @pytest.mark.usefixtures("folder")

@@ -10,13 +10,14 @@ import torch
 from phrasescore.arguments import PrecisionName
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels import precision as precisions
+from phrasescore.kernels.gates import TreeStep
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.batches import batch_pairs
 from phrasescore.models.checkpoint import empty_network
 from phrasescore.models.layers import PairNetwork
 from phrasescore.scoring.decoders.lstm import LstmDecoder
 from phrasescore.scoring.decoders.transformer import TransformerDecoder
-from phrasescore.scoring.prefix_tree import TreeStep, build_prefix_tree
+from phrasescore.scoring.prefix_tree import build_prefix_tree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import TreeScorer
 from phrasescore.settings.config import Config

@@ -15,8 +15,7 @@ import pytest
 from moses_integration.source_text import MAX_WORDS
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.settings.compute import Serving
-from phrasescore.systems.ranking import TranslationTask
-from phrasescore.systems.translation import Translation
+from phrasescore.systems.ranking import Translation, TranslationTask
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls

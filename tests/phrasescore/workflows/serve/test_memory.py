@@ -7,7 +7,7 @@ import pytest
 from moses_integration.decoder import phrase_options
 from moses_integration.decoder.options import TargetNumbers
 from phrasescore.settings.compute import Compute
-from phrasescore.systems.translation import Translation
+from phrasescore.systems.ranking import Translation
 from phrasescore.systems.translator import load_system
 from tests.doubles import RandomCslm
 from tests.phrasescore.workflows.serve.server import PLAIN, write_system

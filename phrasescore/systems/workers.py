@@ -1,27 +1,48 @@
-"""The search of a known text on an engine: each worker reads the tables once, for its sentences."""
+"""The work of the translator's workers: the search of a known text, or whole sentences of a stream.
+
+For a known text, each worker reads the tables once, for its sentences. For a stream, a worker
+translates whole sentences, one at a time.
+"""
 
 import logging
+import queue
+import threading
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from operator import add
 from typing import Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
-from phrasescore.devices import usable_threads
-from phrasescore.engines import open_pool
+from phrasescore.devices import torch_threads, usable_threads
+from phrasescore.engines import Pending, WorkerPool, open_pool
 from phrasescore.io.characters import split_characters
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import KINDS
-from phrasescore.systems.search import SearchOutput, SearchTask, SearchWork, search_weights
+from phrasescore.systems.ranking import (
+    Ranking,
+    Translation,
+    TranslationTask,
+    load_list_features,
+)
+from phrasescore.systems.search import (
+    DecoderFeatures,
+    SearchOutput,
+    SearchTask,
+    SearchWork,
+    read_configuration,
+    search_weights,
+)
 from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence
 from phrasescore.systems.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
-_AHEAD = 8  # sentences queued per worker, so that all stay busy during a slow one
+# Sentences queued per worker, so that all stay busy during a slow one.
+_AHEAD_IN_TEXT, _AHEAD_IN_STREAM = 8, 4
 
 
 class TextSearch:
@@ -97,7 +118,7 @@ class TextSearch:
             SearchTask(number, sentence.tokens, own, request, explain)
             for number, sentence in enumerate(sentences)
         )
-        found = self._pool.map(tasks, window=_AHEAD * self._pool.workers)
+        found = self._pool.map(tasks, window=_AHEAD_IN_TEXT * self._pool.workers)
         for sentence, output in zip(sentences, found, strict=True):
             self._counts = tuple(map(add, self._counts, output.counts))
             if self._work.networks:
@@ -124,3 +145,79 @@ def _unknown_words(system: System) -> tuple[UnknownWordCheck, UnknownWordCheck]:
         source, target = load_table_vocabularies(column.model)
         models.append(KnownWords(column.model, source if KINDS[kind].is_aligned else None, target))
     return unknown_words_of("the source", "the translations", models)
+
+
+class StreamTranslator:
+    """Translates a sentence: the search, the features of its list, and the best hypothesis.
+
+    The models and the tables are read, and the search is compiled, before a fork.
+    """
+
+    def __init__(self, system: System, device: str) -> None:
+        self._system = system
+        self._stack = ExitStack()
+        compute = Compute(workers=1, device=device)
+        scoring = load_list_features(system, compute, sets_threads=False)
+        if scoring is not None:
+            self._stack.enter_context(scoring)
+        configuration = read_configuration(system)
+        self._characters = configuration.characters
+        features = DecoderFeatures.of(system, configuration)
+        added = () if scoring is None else scoring.names
+        search, lists = features.check(system, added)
+        work_of_search = SearchWork.of(system, configuration, search, device=device)
+        self._weights, self._search = work_of_search.weights, work_of_search.load()
+        self._ranking = Ranking(system, scoring, lists)
+        kinds = {column.kind() for column in system.lists}
+        self._uses_torch = bool(system.search) or "model" in kinds
+
+    def close(self) -> None:
+        """End the programs among the features."""
+        self._stack.close()
+
+    def __call__(self, task: TranslationTask) -> Translation:
+        """Return the translation of a sentence."""
+        request = task.request(self._system, characters=self._characters)
+        tokens = task.sentence.tokens
+        searched = SearchTask(task.number, tokens, self._weights, request, task.explain)
+        # torch has the caller's threads afterwards.
+        with torch_threads(1) if self._uses_torch else nullcontext():
+            return self._ranking.output(task, self._search(searched))
+
+
+def in_order(
+    pool: WorkerPool[TranslationTask, Translation], tasks: Iterator[TranslationTask]
+) -> Iterator[Translation]:
+    """Yield the translation for each task, as soon as it and those before it are ready.
+
+    A thread reads the tasks, so that a translation need not wait for the next task. An error in
+    reading a task is raised after the translations for the tasks before it.
+    """
+    # Tasks; None when one of them may be finished; an error at the end, a StopIteration as a rule.
+    events: queue.SimpleQueue[TranslationTask | Exception | None] = queue.SimpleQueue()
+    room = threading.Semaphore(_AHEAD_IN_STREAM * pool.workers)
+
+    def read() -> None:
+        try:
+            for task in tasks:
+                room.acquire()
+                events.put(task)
+            events.put(StopIteration())
+        except Exception as error:
+            events.put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    waiting: deque[Pending[Translation]] = deque()
+    end: Exception | None = None
+    while end is None or waiting:
+        while waiting and (end is not None or waiting[0].done()):
+            room.release()
+            yield waiting.popleft().result()
+        event = events.get() if end is None else None
+        if isinstance(event, Exception):
+            end = event
+        elif event is not None:
+            waiting.append(pool.submit(event))
+            waiting[-1].add_done_callback(lambda _: events.put(None))
+    if not isinstance(end, StopIteration):
+        raise end
