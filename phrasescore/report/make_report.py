@@ -16,7 +16,7 @@ from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.systems_table import TABLE, join_names
 from phrasescore.progress import ProgressCallback
-from phrasescore.report import differences, maps, phrases, results, sentences, training
+from phrasescore.report import differences, maps, networks, phrases, results
 from phrasescore.report.blocks import Fact, Figure, Report, Section
 from phrasescore.report.inputs import LONG, ReportInputs, SectionPlan, read_inputs
 from phrasescore.report.page import check_folder, write_report
@@ -40,9 +40,9 @@ PLANS: dict[SectionName, SectionPlan] = {
     "words": maps.words,
     "phrases": maps.phrases,
     "sentences": maps.sentences,
-    "alignments": sentences.alignments,
-    "parses": sentences.parses,
-    "training": training.training,
+    "alignments": networks.alignments,
+    "parses": networks.parses,
+    "training": networks.training,
 }
 
 
