@@ -23,12 +23,13 @@ from phrasescore.features.named import NamedFeature
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import read_table
 from phrasescore.systems.system import read_limits, read_system
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import rows
-from phrasescore.workflows.experiment.monolingual import check_words
 from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Rounds, Row
+from phrasescore.workflows.experiment.texts import check_words
 from phrasescore.workflows.fold_lists import check_folds
 from tuning.settings import METHODS, METRICS
 
@@ -93,6 +94,11 @@ class Engine:
     iterations: Rounds = 15
     patience: Count = 5
     search: dict[str, Any] = field(default_factory=dict)  # limits by their names in moses.ini
+
+    @property
+    def compute(self) -> Compute:
+        """Where a step that translates computes."""
+        return Compute(workers=self.processes, threads=self.threads)
 
 
 @dataclass(frozen=True)
