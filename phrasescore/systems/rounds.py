@@ -110,7 +110,7 @@ class TuningRun:
     def _make_loop(self, search: Weights) -> TuningLoop:
         optimiser, settings, added = self.optimiser, self.settings, self.added
         optimiser.others = added
-        lists = old_names.weights_for(added, self.start.lists, "the start weights")
+        lists = old_names.weights_for(added, self.start.lists)
         system = self.rounds.translator.system
         if system.moses_ini is not None:
             known = {feature.name for feature in system.read_ini().features}

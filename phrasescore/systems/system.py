@@ -165,8 +165,7 @@ class System:
         """
         added, weights = list(added), self.weights
         if added:
-            where = str(self.weights_path or self.moses_ini)
-            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
+            weights = WeightPair(*(old_names.weights_for(added, part) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
         # Weights may replace only some of those of a bare moses.ini, or of Moses'.
         is_whole = self.weights_path is not None and self.path.endswith(".toml")
