@@ -17,6 +17,7 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
+from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.columns import Column, load_kind
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
@@ -217,12 +218,13 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
             problem = "needs a first row without networks and features, which translates for it"
             raise whole.table("models").table(name).error("objective", problem)
     absolute = {*whole.absolute_paths()}
-    for each in data.texts:
-        if str(each.references[0]) in absolute:  # it may stand for several
-            absolute.update(map(str, rows.reference_files(each.references)))
     dev, *tests = (
-        replace(text, references=rows.reference_files(text.references)) for text in data.texts
+        replace(text, references=tuple(map(Path, find_references(text.references))))
+        for text in data.texts
     )
+    for written, text_set in zip(data.texts, (dev, *tests), strict=True):
+        if str(written.references[0]) in absolute:  # it may stand for several
+            absolute.update(map(str, text_set.references))
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
     return Experiment(
         path, data, engine, models, features, tuning, systems, file.text, frozenset(absolute)

@@ -1,6 +1,6 @@
 """The networks and the rows in an experiment's file."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.columns import COLUMN_KINDS, Column, read_column
 from phrasescore.features.given_scores import GivenScores
 from phrasescore.features.model import Network
@@ -34,7 +33,6 @@ _FEATURES = (*FILE_FEATURES, *sorted(FEATURES))
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
 _LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
-_ALIGNED = " or ".join(kind_names(is_aligned=True))
 
 # Folders of an experiment, beside the folders of its rows.
 NOT_ROWS = ("logs", "models", "moses", "report", "tables")
@@ -235,11 +233,6 @@ def _like_its_start(own: TomlTable, model: ModelPlan, start: ModelPlan) -> Model
         problem = f"expected a network that is trained on the table, got {start.name!r}"
         raise own.error("start", problem)
     return replace(model, kind=start.kind or start.name, **start.directions)
-
-
-def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the reference files that the given names stand for."""
-    return tuple(map(Path, find_references(names)))
 
 
 def read_rows(
