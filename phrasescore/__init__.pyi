@@ -26,9 +26,9 @@ from phrasescore.settings.building import Estimating as Estimating
 from phrasescore.settings.compute import Compute as Compute
 from phrasescore.settings.evaluation import Evaluating as Evaluating
 from phrasescore.settings.evaluation import Selecting as Selecting
-from phrasescore.settings.generation import Generating as Generating
-from phrasescore.settings.generation import Segmenting as Segmenting
+from phrasescore.settings.scoring import Generating as Generating
 from phrasescore.settings.scoring import Rescoring as Rescoring
+from phrasescore.settings.scoring import Segmenting as Segmenting
 from phrasescore.settings.scoring import TextScoring as TextScoring
 from phrasescore.settings.training import ListTraining as ListTraining
 from phrasescore.settings.training import NewNetwork as NewNetwork
