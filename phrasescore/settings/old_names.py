@@ -21,6 +21,9 @@ KEYS = {"scores_command": "command"}
 NAMED = {"target_unknown_words": "unknown_words"}
 # The successors of keys that are gone, by the first name of their table.
 GONE_KEYS = {
+    "data.lexicon": "name the file in a table [features.lexicon], by the same key",
+    "data.lm": "name the file in a table [features.lm], by the same key",
+    "data.reverse_lexicon": "name the file in a table [features.reverse_lexicon], by the same key",
     "data.scores": "add the column by annotate --scores, and name its moses.ini as moses_ini",
     "engine.nplm": "export the network before the experiment, and name its moses.ini as moses_ini",
     "features.text": "its settings stand in the table of the feature",

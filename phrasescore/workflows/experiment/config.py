@@ -18,7 +18,7 @@ from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features.columns import Column, load_kind
+from phrasescore.features.columns import Column
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
 from phrasescore.io.text import read_lines
@@ -61,9 +61,6 @@ class Data:
     monolingual: tuple[Path, ...] = ()  # more text in the target language
     table: Path | None = None  # the phrase table to use if moses.ini has several
     paths_from: Path | None = None  # base folder for paths in moses.ini; None for its folder
-    lm: Path | None = None
-    lexicon: Path | None = None
-    reverse_lexicon: Path | None = None
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
@@ -74,11 +71,6 @@ class Data:
     def texts(self) -> tuple[TextSet, ...]:
         """The text for tuning, and the test sets."""
         return (self.dev, *self.tests)
-
-    @property
-    def feature_files(self) -> dict[str, Path]:
-        """The files for `FILE_FEATURES`, by feature name."""
-        return {str(name): path for name in rows.FILE_FEATURES if (path := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -167,9 +159,6 @@ class Experiment:
             backoff = None if model.backoff_lm is None else str(model.backoff_lm)
             path, unnormalized = str(self.model_folder(name, folder)), model.unnormalized
             return Network(path, unnormalized=unnormalized, backoff_lm=backoff)
-        files = self.data.feature_files
-        if name in rows.FILE_FEATURES and name in files:
-            return load_kind(name).of(str(files[name]))
         return self.features.get(name) or NamedFeature(name)
 
 
@@ -201,7 +190,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     features = {
         name: rows.read_feature(table, name, value, models) for name, value in file.features.items()
     }
-    systems = rows.read_rows(whole, file.systems, models, data.feature_files, features)
+    systems = rows.read_rows(whole, file.systems, models, features)
     for old, new in old_names.MODELS.items():
         if old in file.models and new in models and new not in file.models:
             found = old_names.renamed("model", old, old_names.MODELS)
@@ -238,7 +227,6 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths = [path for text in texts for path in (text.source, *text.references)]
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
     paths += [*(wanted.data.train or ()), *aligned, *wanted.data.monolingual, *files]
-    paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
         paths += map(Path, column.inputs())
