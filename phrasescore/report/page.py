@@ -70,7 +70,7 @@ def render_page(report: blocks.Report) -> str:
         heads=_heads,
         rows=_rows,
         runs=_marked_runs,
-        signed=_signed,
+        shown=_cell,
         draw=draw_figure,
     )
     template, style = (
@@ -114,11 +114,6 @@ def _cell(cell: blocks.Cell, spec: str) -> str:
             # Rounding must not leave a minus before zero.
             text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec or ',.6g'}}")
             return text.replace("-", MINUS, 1)
-
-
-def _signed(number: float) -> str:
-    text = f"{number:+.1f}".replace("-", MINUS)
-    return text if float(f"{number:.1f}") else "0.0"
 
 
 class _MarkedRun(NamedTuple):

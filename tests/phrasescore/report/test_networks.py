@@ -51,8 +51,10 @@ TEXTS: dict[str, Any] = {
 }
 
 
-def matrix_of(*words: list[str], **directions: bool) -> tuple[RandomNetwork, Matrix]:
-    network = RandomNetwork("rnnsearch", *words, **directions)
+def matrix_of(
+    source: list[str], target: list[str], **directions: bool
+) -> tuple[RandomNetwork, Matrix]:
+    network = RandomNetwork("rnnsearch", source, target, **directions)
     section = section_of(alignments, models=[NamedModel("att", network.checkpoint)], **TEXTS)
     (matrix,) = section.blocks
     assert isinstance(matrix, Matrix)
