@@ -80,7 +80,7 @@ def build_plan(
     """
     planner = _Planner(wanted, folder)
     if not is_checked:
-        check_inputs(wanted, planner.model_files, only_shown=only_shown)
+        check_inputs(wanted, (planner.table, *planner.files), only_shown=only_shown)
     return planner.plan()
 
 
@@ -90,17 +90,17 @@ class _Planner:
         data = wanted.data
         start = data.paths_from or data.moses_ini
         ini = MosesIni.read(str(data.moses_ini), data.paths_from or start.parent)
-        self._files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
+        self.files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
         absolute = wanted.absolute
         if str(start) in absolute:
-            absolute |= frozenset(map(str, self._files))
+            absolute |= frozenset(map(str, self.files))
         self._names = FileNames(folder, absolute)
         feature = ini.find_phrase_table(None if data.table is None else str(data.table))
         if feature.path is None:
             raise ConfigError(str(data.moses_ini), f"[feature] {feature.name}", "expected a path=")
         self._table_feature = feature
         self._old_table = _file(ini, feature.path)
-        self._table = data.table or self._old_table
+        self.table = data.table or self._old_table
         # Links to folders whose names a moses.ini cannot hold, by folder.
         self._links: dict[Path, Path] = {}
         texts = data.monolingual
@@ -120,11 +120,6 @@ class _Planner:
             name = os.path.relpath(link / path.name, self._folder)
         return name
 
-    @property
-    def model_files(self) -> tuple[Path, ...]:
-        """The phrase table, and the files that moses.ini names."""
-        return (self._table, *self._files)
-
     def plan(self) -> Plan:
         rows = self._wanted.systems
         named = {name for row in rows for _, name in row.features()}
@@ -134,7 +129,7 @@ class _Planner:
         plain = [run for run in runs if not run.row.features()]
         steps = [*self._estimated, *(step for run in plain for step in self._tuned(run))]
         feature = f"{self._table_feature.name}_{self._table_feature.num_features}"
-        networks = NetworkSteps(self._wanted, self._folder, self._table, feature)
+        networks = NetworkSteps(self._wanted, self._folder, self.table, feature)
         steps += networks.of(models, runs[0])
         for row in rows:
             steps += self._annotate(row)
@@ -205,9 +200,9 @@ class _Planner:
         return Layout(folder, feature.name, feature.num_features, row.columns, extra, of_lists)
 
     def _inputs(self, row: Row, parts: Parts) -> tuple[Path, ...]:
-        files: tuple[Path | None, ...] = self._files
+        files: tuple[Path | None, ...] = self.files
         if row.columns:
-            others = (path for path in self._files if path != self._old_table)
+            others = (path for path in self.files if path != self._old_table)
             files = (self._table_of(row.columns), *others)
         read = _read_by((*parts.search, *parts.lists))
         program = None if parts.moses_bin is None else parts.moses_bin / "moses"
@@ -225,7 +220,7 @@ class _Planner:
         if (table := self._table_of(row.columns)) is not None:
             columns = self._columns(row.columns)
             settings = {
-                "table": self._table,
+                "table": self.table,
                 "columns": columns,
                 "output": table,
                 "compute": Compute(threads=self._engine.threads),
@@ -234,7 +229,7 @@ class _Planner:
                 f"annotate {'+'.join(row.columns)}",
                 "annotate",
                 settings,
-                (self._table, *_read_by(columns)),
+                (self.table, *_read_by(columns)),
                 (table,),
                 tuple(map(Path, work_files(str(table)))),
                 f"columns in {self._names.of(table)}",
