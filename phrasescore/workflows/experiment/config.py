@@ -203,7 +203,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         if model.objective == "bleu" and (data.train is None or data.alignments is None):
             problem = "needs [data] train and alignments, whose text is translated for it"
             raise whole.table("models").table(name).error("objective", problem)
-        if model.objective == "bleu" and systems[0].models:
+        if model.objective == "bleu" and systems[0].features():
             problem = "needs a first row without networks and features, which translates for it"
             raise whole.table("models").table(name).error("objective", problem)
     absolute = {*whole.absolute_paths()}

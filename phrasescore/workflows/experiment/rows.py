@@ -115,11 +115,6 @@ class Row:
     patience: Count | None = None
     nbest_size: Count | None = None
 
-    @property
-    def models(self) -> frozenset[str]:
-        """The names of the models and features, wherever they are."""
-        return frozenset((*self.columns, *self.search, *self.lists))
-
     def describe(self) -> str:
         """Return what the row adds to the baseline, in words; "" for nothing."""
         places = self.places().items()
