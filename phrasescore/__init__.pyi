@@ -31,10 +31,10 @@ from phrasescore.settings.scoring import Rescoring as Rescoring
 from phrasescore.settings.scoring import Segmenting as Segmenting
 from phrasescore.settings.scoring import TextScoring as TextScoring
 from phrasescore.settings.training import ListTraining as ListTraining
+from phrasescore.settings.training import ListTuning as ListTuning
 from phrasescore.settings.training import NewNetwork as NewNetwork
+from phrasescore.settings.training import RoundTuning as RoundTuning
 from phrasescore.settings.training import UnfinishedRun as UnfinishedRun
-from phrasescore.settings.tuning import ListTuning as ListTuning
-from phrasescore.settings.tuning import RoundTuning as RoundTuning
 from phrasescore.systems.added import ScoreSummary as ScoreSummary
 from phrasescore.systems.folder import write_system as write_system
 from phrasescore.systems.system import System as System

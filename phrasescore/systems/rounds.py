@@ -16,7 +16,7 @@ from phrasescore.io.folders import locked
 from phrasescore.progress import format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning
 from phrasescore.systems.round_files import Rounds, read_decisions, write_rounds
 from phrasescore.systems.system import System, read_weights
 from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows, with_contributions

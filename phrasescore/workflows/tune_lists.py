@@ -15,7 +15,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning
+from phrasescore.settings.training import ListTuning
 from phrasescore.signals import EndedBySignal
 from phrasescore.systems.pools import ListReader
 from phrasescore.systems.system import read_weights

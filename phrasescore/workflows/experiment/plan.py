@@ -16,7 +16,7 @@ from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning
 from phrasescore.systems.folder import INI, SYSTEM, write_system
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
