@@ -91,10 +91,15 @@ class StepState(msgspec.Struct, omit_defaults=True):
     outputs: dict[str, str] = {}  # digests of the outputs by name
 
 
-class StepJournal(msgspec.Struct):
-    """The content of ``steps.json``: step states, and known digests by the names of files."""
+class StepRecords(msgspec.Struct):
+    """The states of steps by name, in ``steps.json`` of this version and of 0.3."""
 
     steps: dict[str, StepState]
+
+
+class StepJournal(StepRecords):
+    """The content of ``steps.json``: step states, and known digests by the names of files."""
+
     digests: dict[str, list[int | str]]
 
 
