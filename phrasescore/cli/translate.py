@@ -11,7 +11,7 @@ from phrasescore.cli.progress import show_progress
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute, Serving
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.generation import Generating, Segmenting
+from phrasescore.settings.scoring import Generating, Segmenting
 
 _logger = logging.getLogger(__name__)
 

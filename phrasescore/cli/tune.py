@@ -8,16 +8,16 @@ import click
 from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading, names_of, only
 from phrasescore.cli.progress import show_progress
-from phrasescore.settings import tuning
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
+from phrasescore.settings.training import ListTuning, RoundTuning, TuningMethod
 
 _SHARED = {"references", "start", "output", "report"}
-_OF_LISTS = _SHARED | {"lists", "threads"} | names_of(tuning.ListTuning)
+_OF_LISTS = _SHARED | {"lists", "threads"} | names_of(ListTuning)
 # What a command builds the system from, and how it is tuned.
 _OF_SYSTEM = {"names", "decoder", "decoder_flags", "nbest_size", "changes"}
 _OF_ROUNDS = _SHARED | {"source", "work", "tokenized", "resume"}
-_OF_ROUNDS |= names_of(tuning.RoundTuning, Compute)
+_OF_ROUNDS |= names_of(RoundTuning, Compute)
 
 
 @options.verb(
@@ -68,9 +68,9 @@ _OF_ROUNDS |= names_of(tuning.RoundTuning, Compute)
     "DIR",
     show_default="OUTPUT.work",
 )
-@options.of(tuning.TuningMethod)
-@options.of(tuning.ListTuning, without=names_of(tuning.TuningMethod))
-@options.of(tuning.RoundTuning, without=names_of(tuning.TuningMethod))
+@options.of(TuningMethod)
+@options.of(ListTuning, without=names_of(TuningMethod))
+@options.of(RoundTuning, without=names_of(TuningMethod))
 @heading("Output")
 @options.file(
     "--report",

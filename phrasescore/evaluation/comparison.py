@@ -23,9 +23,10 @@ from sacrebleu.utils import SACREBLEU_DIR
 
 from phrasescore.arguments import TableMetric, Tokenizer
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.evaluation.own_metrics import Row, TuningMetric
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
+    Row,
+    TuningMetric,
     bootstrap_spread,
     difference_interval,
     digits_of,

@@ -5,9 +5,9 @@ A block is a table or a figure; the page shows the same blocks as the file ``rep
 
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
+import msgspec
 from sacremoses import MosesDetokenizer
 
 Cell = str | int | float | None
@@ -25,9 +25,15 @@ def shown(words: Iterable[str]) -> str:
     return str(_DETOKENIZER.unescape_xml(text)) if "&" in text else text
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
-    """A table; ``name`` (``[a-z0-9-]``) is its anchor.
+class _Block(msgspec.Struct, frozen=True, tag_field="kind", tag=str.lower):
+    """A table or a figure; ``name`` (``[a-z0-9-]``) is its anchor. The file has its kind, too."""
+
+    name: str
+    title: str
+
+
+class Table(_Block, frozen=True):
+    """A table.
 
     :ivar formats: how the page shows the numbers of each column: a format specification such as
         ``.2f``, ``p`` for p-values, or "" for six significant digits.
@@ -36,8 +42,6 @@ class Table:
     :ivar strong: the row and column indices of cells in bold.
     """
 
-    name: str
-    title: str
     columns: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
@@ -46,16 +50,13 @@ class Table:
     strong: tuple[tuple[int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Points:
+class Points(_Block, frozen=True):
     """A scatter plot of two numbers with one unit, or a map, of which only distances count.
 
     :ivar labels: one text per point, shown on hover, and next to the first points on a map.
     :ivar groups: one name per point, which determines its colour; empty for a single group.
     """
 
-    name: str
-    title: str
     x_label: str
     y_label: str
     x: tuple[float, ...]
@@ -66,20 +67,16 @@ class Points:
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Matrix:
+class Matrix(_Block, frozen=True):
     """Attention weights: a row for each predicted word, a column for each word that is read."""
 
-    name: str
-    title: str
     row_labels: tuple[str, ...]
     column_labels: tuple[str, ...]
     values: tuple[tuple[float, ...], ...]
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Series:
+class Series(msgspec.Struct, frozen=True):
     """The points of a line."""
 
     name: str
@@ -87,20 +84,16 @@ class Series:
     y: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(_Block, frozen=True):
     """Lines with common axes; the y axis is logarithmic."""
 
-    name: str
-    title: str
     x_label: str
     y_label: str
     series: tuple[Series, ...]
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Estimates:
+class Estimates(msgspec.Struct, frozen=True):
     """Values with the ends of their intervals, one per row; None leaves a gap."""
 
     name: str
@@ -109,16 +102,13 @@ class Estimates:
     high: tuple[float | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Intervals:
+class Intervals(_Block, frozen=True):
     """Estimates side by side: a row for each name, from top to bottom, with dots and whiskers.
 
     :ivar series: one or more values per row; several are drawn below one another in a row.
     :ivar signed: whether the values are differences, which have a line at zero.
     """
 
-    name: str
-    title: str
     x_label: str
     rows: tuple[str, ...]
     series: tuple[Estimates, ...]
@@ -126,8 +116,7 @@ class Intervals:
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Pyramid:
+class Pyramid(_Block, frozen=True):
     """The soft parse of a sentence by a gated recursive convolution.
 
     :ivar words: the leaves.
@@ -136,15 +125,12 @@ class Pyramid:
         of the right child. Level k has ``len(words) - k`` units.
     """
 
-    name: str
-    title: str
     words: tuple[str, ...]
     levels: tuple[tuple[tuple[float, float, float], ...], ...]
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedLine:
+class MarkedLine(msgspec.Struct, frozen=True):
     """A system's translation with marks for each word.
 
     :ivar score: the sentence BLEU, 0 to 100.
@@ -161,8 +147,7 @@ class MarkedLine:
     differs: tuple[bool, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedSentence:
+class MarkedSentence(msgspec.Struct, frozen=True):
     """All translations of a sentence.
 
     :ivar number: the 1-based line of the sentence.
@@ -174,8 +159,7 @@ class MarkedSentence:
     lines: tuple[MarkedLine, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedGroup:
+class MarkedGroup(msgspec.Struct, frozen=True):
     """Sentences that were chosen for the same reason."""
 
     title: str
@@ -183,12 +167,9 @@ class MarkedGroup:
     caption: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class MarkedTexts:
+class MarkedTexts(_Block, frozen=True):
     """Translations of sentences by several systems, in which words are marked."""
 
-    name: str
-    title: str
     baseline: str
     groups: tuple[MarkedGroup, ...]
 
@@ -197,8 +178,7 @@ Figure = Points | Matrix | Lines | Intervals | Pyramid
 Block = Table | Figure | MarkedTexts
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(msgspec.Struct, frozen=True):
     """A part of the page with its own heading.
 
     :ivar key: the section's anchor in the page, consisting of ``[a-z0-9-]``.
@@ -220,8 +200,7 @@ class Fact(NamedTuple):
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(msgspec.Struct, frozen=True):
     """All sections of a page.
 
     :ivar lead: the result in a sentence.
@@ -237,14 +216,5 @@ class Report:
 
 def to_json(report: Report) -> str:
     """Convert the report to JSON; a block has its fields and its kind, such as table or points."""
-    sections = [
-        {
-            **asdict(section),
-            "blocks": [
-                {"kind": type(block).__name__.lower(), **asdict(block)} for block in section.blocks
-            ],
-        }
-        for section in report.sections
-    ]
-    whole = {**asdict(report), "sections": sections}
-    return json.dumps(whole, ensure_ascii=False, allow_nan=False, indent=1)
+    values = msgspec.to_builtins(report)
+    return json.dumps(values, ensure_ascii=False, allow_nan=False, indent=1)

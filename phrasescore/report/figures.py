@@ -111,12 +111,10 @@ def _inline(svg: str, texts: _Texts) -> Markup:
         if _LINK in element.attrib:
             element.set("href", element.attrib.pop(_LINK))
         if "style" in element.attrib:
-            element.set("style", _style(element.attrib["style"]))
+            style = element.attrib["style"]
+            style = re.sub("#[0-9a-f]{6}", lambda found: _VARIABLES.get(found[0], found[0]), style)
+            element.set("style", style)
     return Markup(ElementTree.tostring(root, "unicode"))
-
-
-def _style(style: str) -> str:
-    return re.sub(r"#[0-9a-f]{6}", lambda colour: _VARIABLES.get(colour[0], colour[0]), style)
 
 
 def _plain(text: str) -> str:

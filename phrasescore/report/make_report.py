@@ -3,10 +3,12 @@
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
+
+import msgspec
 
 from phrasescore.arguments import StrPath, check_choice, check_extra, check_sequences
 from phrasescore.devices import choose_device
@@ -14,7 +16,7 @@ from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.evaluation.systems_table import TABLE, join_names
 from phrasescore.progress import ProgressCallback
-from phrasescore.report import differences, maps, phrases, results, sentences, training
+from phrasescore.report import differences, maps, networks, phrases, results
 from phrasescore.report.blocks import Fact, Figure, Report, Section
 from phrasescore.report.inputs import LONG, ReportInputs, SectionPlan, read_inputs
 from phrasescore.report.page import check_folder, write_report
@@ -38,9 +40,9 @@ PLANS: dict[SectionName, SectionPlan] = {
     "words": maps.words,
     "phrases": maps.phrases,
     "sentences": maps.sentences,
-    "alignments": sentences.alignments,
-    "parses": sentences.parses,
-    "training": training.training,
+    "alignments": networks.alignments,
+    "parses": networks.parses,
+    "training": networks.training,
 }
 
 
@@ -111,16 +113,19 @@ def make_report(
     inputs = read_inputs(
         table, models, source, found, translations, experiment, only, compute, progress
     )
-    report, left_out = _make_sections(inputs)
+    sections, left_out = _make_sections(inputs)
+    facts = [*_facts(inputs), *(Fact(f"left out: {key}", reason) for key, reason in left_out)]
+    title, lead = _opening(inputs)
     origin = f"phrasescore {__version__}, {datetime.now(UTC):%Y-%m-%d %H:%M} UTC"
-    page = write_report(replace(report, command=command, origin=origin), Path(folder))
-    names = tuple(section.key for section in report.sections)
-    num_blocks = sum(len(section.blocks) for section in report.sections)
+    report = Report(title, tuple(facts), tuple(sections), lead, command, origin)
+    page = write_report(report, Path(folder))
+    names = tuple(section.key for section in sections)
+    num_blocks = sum(len(section.blocks) for section in sections)
     return ReportSummary(str(page), page.stat().st_size, names, num_blocks, tuple(left_out))
 
 
-def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]:
-    """Return a report with all possible sections, and the reasons why others were left out."""
+def _make_sections(inputs: ReportInputs) -> tuple[list[Section], list[tuple[str, str]]]:
+    """Return all possible sections, and the reasons why others were left out."""
     if inputs.table is not None and not inputs.of_kind("scores_phrases"):
         raise _wrong_kind(f"{inputs.table}: for a phrase table", "scores_phrases", inputs)
     wanted = [key for key in SECTIONS if key in (inputs.only or SECTIONS)]
@@ -148,9 +153,7 @@ def _make_sections(inputs: ReportInputs) -> tuple[Report, list[tuple[str, str]]]
     if not sections:
         problems = "; ".join(f"{key}: {reason}" for key, reason in left_out)
         raise PhrasescoreError(f"nothing to report ({problems})")
-    facts = [*_facts(inputs), *(Fact(f"left out: {key}", reason) for key, reason in left_out)]
-    title, lead = _opening(inputs)
-    return Report(title, tuple(facts), tuple(sections), lead), left_out
+    return sections, left_out
 
 
 def _is_installed(*modules: str) -> bool:
@@ -165,7 +168,7 @@ def _without_figures(section: Section, reasons: Sequence[str]) -> tuple[Section,
     kept = tuple(block for block in section.blocks if not isinstance(block, Figure))
     if len(kept) == len(section.blocks):
         return section, reasons
-    return replace(section, blocks=kept), [*reasons, _cure("a figure")]
+    return msgspec.structs.replace(section, blocks=kept), [*reasons, _cure("a figure")]
 
 
 def _opening(inputs: ReportInputs) -> tuple[str, str]:

@@ -227,20 +227,18 @@ def principal_components(vectors: Floats, count: int = 2) -> tuple[Floats, Float
     """Return the coordinates of vectors along their principal components.
 
     Signs are chosen so that, in each component, the coordinate with the largest absolute value is
-    positive. Equal vectors therefore give equal figures. Components beyond the number of dimensions
-    are 0.
+    positive. Equal vectors therefore give equal figures.
 
+    :param count: at most the number of points, and of dimensions.
     :return: coordinates, ``(points, count)``, and each component's share of the variance.
     """
-    centred = np.asarray(vectors, np.float64) - np.mean(vectors, axis=0, dtype=np.float64)
-    left, singular, _ = np.linalg.svd(centred, full_matrices=False)
-    plane = left[:, :count] * singular[:count]
+    from sklearn.decomposition import PCA
+
+    analysis = PCA(count, svd_solver="full")
+    plane = analysis.fit_transform(vectors)
     largest = np.abs(plane).argmax(axis=0)
-    plane *= np.where(plane[largest, np.arange(plane.shape[1])] < 0, -1.0, 1.0)
-    total = (singular**2).sum()
-    shares = singular[:count] ** 2 / total if total > 0 else np.zeros(plane.shape[1])
-    missing = count - plane.shape[1]
-    return np.pad(plane, ((0, 0), (0, missing))), np.pad(shares, (0, missing))
+    plane *= np.where(plane[largest, np.arange(count)] < 0, -1.0, 1.0)
+    return plane, analysis.explained_variance_ratio_
 
 
 def choose_perplexity(points: int) -> float:
@@ -259,11 +257,10 @@ def neighbour_map(vectors: Floats) -> Floats:
 
     reduced, _ = principal_components(vectors, min(_DIMENSIONS, *vectors.shape))
     deviation = reduced[:, 0].std()
-    start = np.pad(reduced[:, :2], ((0, 0), (0, max(0, 2 - reduced.shape[1]))))
     with threadpool_limits(1):
         plane = TSNE(
             perplexity=choose_perplexity(len(vectors)),
-            init=(start * _START_DEVIATION / deviation).astype(np.float32),
+            init=(reduced[:, :2] * _START_DEVIATION / deviation).astype(np.float32),
             random_state=SEED,
             n_jobs=1,
         ).fit_transform((reduced / deviation).astype(np.float32))

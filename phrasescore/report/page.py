@@ -14,7 +14,7 @@ import jinja2
 from markupsafe import Markup
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.folders import writing_folder
+from phrasescore.io.folders import check_folder_above, writing_folder
 from phrasescore.report import blocks
 from phrasescore.report.figures import draw_figure
 
@@ -27,13 +27,9 @@ NOTHING, MINUS = "–", "\u2212"
 def check_folder(folder: str, inputs: Sequence[str]) -> None:
     """Check that the report can be written without replacing an input or an unrelated folder."""
     target = Path(os.path.abspath(folder))
-    parent = target.parent
     if not target.name:
         raise PhrasescoreError(f"{folder}: expected the name of a folder for the report")
-    if not parent.is_dir():
-        raise PhrasescoreError(f"{folder}: cannot write: there is no folder {parent}")
-    if not os.access(parent, os.W_OK):
-        raise PhrasescoreError(f"{folder}: cannot write: the folder {parent} may not be written to")
+    check_folder_above(Path(folder))
     if not os.path.lexists(target):
         return
     if target.is_symlink() or not target.is_dir():
@@ -74,7 +70,7 @@ def render_page(report: blocks.Report) -> str:
         heads=_heads,
         rows=_rows,
         runs=_marked_runs,
-        signed=_signed,
+        shown=_cell,
         draw=draw_figure,
     )
     template, style = (
@@ -118,11 +114,6 @@ def _cell(cell: blocks.Cell, spec: str) -> str:
             # Rounding must not leave a minus before zero.
             text = re.sub(r"^[+-](0\.0+)$", r"\1", f"{cell:{spec or ',.6g'}}")
             return text.replace("-", MINUS, 1)
-
-
-def _signed(number: float) -> str:
-    text = f"{number:+.1f}".replace("-", MINUS)
-    return text if float(f"{number:.1f}") else "0.0"
 
 
 class _MarkedRun(NamedTuple):

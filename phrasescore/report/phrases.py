@@ -26,8 +26,6 @@ from phrasescore.report.inputs import (
     MadeSection,
     NamedModel,
     ReportInputs,
-    TableChoice,
-    TablePair,
     needs,
 )
 from phrasescore.settings.compute import Compute
@@ -65,21 +63,48 @@ table does not have the target. Samples without </s> after twice the number of s
 
 @needs("TABLE", kind="scores_phrases")
 def preferences(inputs: ReportInputs) -> MadeSection:
-    """Return tables with the targets that the phrase table and each model prefer."""
+    """Return tables with the targets that the phrase table and each model prefer and draw.
+
+    One table is for frequent source phrases, and one for rare ones.
+    """
     choice, models = inputs.table_choice, inputs.phrase_models()
     if not models:
         problem = "needs a model of p(target | source), but every --model is a reverse model"
         return MadeSection(None, [problem])
-    pairs = [line.pair for source in (*choice.frequent, *choice.rare) for line in source.targets]
-    if not pairs:
+    phrases = [*choice.frequent, *choice.rare]
+    if not phrases:
         problem = f"the table has no source phrase with {LONG} words or more and 3 targets or more"
         return MadeSection(None, [problem])
-    preferred = {
-        model.name: dict(zip(pairs, _score(inputs, model, pairs), strict=True)) for model in models
-    }
-    sources = [source.source for source in (*choice.frequent, *choice.rare)]
-    drawn = {model.name: _draw(inputs, model, sources) for model in models}
-    return MadeSection(preference_section(choice, preferred, models[0].column, drawn))
+    pairs = [line.pair for phrase in phrases for line in phrase.targets]
+    log_probs = [dict(zip(pairs, _score(inputs, each, pairs), strict=True)) for each in models]
+    sources = [phrase.source for phrase in phrases]
+    samples = [iter(_draw(inputs, model, sources)) for model in models]
+    kind = f"with {LONG} words or more and {MIN_TARGETS} targets or more"
+    columns = ["source phrase", "times extracted", "targets", "the table prefers"]
+    columns += [f"{model.name} prefers" for model in models]
+    columns += [f"{model.name} draws" for model in models]
+    blocks = []
+    for name, chosen, caption in (
+        ("frequent", choice.frequent, f"The most frequent phrases {kind}, without their parts."),
+        ("rare", choice.rare, f"Drawn from the phrases {kind} whose pairs were extracted once."),
+    ):
+        rows: list[tuple[Cell, ...]] = []
+        for phrase in chosen:
+            by_table = {line.pair: line.scores[models[0].column] for line in phrase.targets}
+            cells = [_best(by_table)]
+            for known in log_probs:
+                cells.append(_best({pair: math.exp(known[pair]) for pair in by_table}))
+            targets = {pair.target for pair in by_table}
+            for drawn in samples:
+                best = next(drawn)[:TOP_SAMPLES]
+                cells.append("\n".join(_describe(sample, targets) for sample in best))
+            counts = (_count(phrase.times), len(phrase.targets))
+            rows.append((shown(phrase.source), *counts, *cells))
+        title = f"Long, {name} source phrases"
+        if rows:
+            blocks.append(Table(f"preferences-{name}", title, tuple(columns), tuple(rows), caption))
+    title = "What the table and the network prefer"
+    return MadeSection(Section("preferences", title, _PREFERENCES_LEAD, tuple(blocks)))
 
 
 @needs("TABLE", kind="scores_phrases")
@@ -87,11 +112,31 @@ def scores(inputs: ReportInputs) -> MadeSection:
     """Return a plot per model of its scores against the table's."""
     choice = inputs.table_choice
     pairs = [line.pair for line in choice.pairs]
-    scored = [
-        (model.name, _score(inputs, model, pairs), model.column)
-        for model in inputs.of_kind("scores_phrases")
-    ]
-    return MadeSection(score_section(choice.pairs, scored, choice.num_pairs))
+    labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair in pairs)
+    groups = tuple(_group(line.times) for line in choice.pairs)
+    blocks = []
+    for number, model in enumerate(inputs.of_kind("scores_phrases"), start=1):
+        name, log_probs = model.name, _score(inputs, model, pairs)
+        probabilities = [line.scores[model.column] for line in choice.pairs]
+        table = [max(math.log(p), _LOWEST) if p > 0 else _LOWEST for p in probabilities]
+        caption = (
+            f"Points above the diagonal are pairs that {name} finds more probable than the table. "
+            f"{len(pairs):,} of {choice.num_pairs:,} pairs. {_correlations(table, log_probs)}"
+        )
+        points = Points(
+            name=f"scores-{number}",
+            title=f"Scores from {name} and from the table",
+            x_label=f"ln p of the table (score {model.column + 1})",
+            y_label=f"ln p of {name}",
+            x=tuple(table),
+            y=tuple(log_probs),
+            labels=labels,
+            groups=groups,
+            caption=caption,
+        )
+        blocks.append(points)
+    title = "Network scores against table scores"
+    return MadeSection(Section("scores", title, _SCORES_LEAD, tuple(blocks)))
 
 
 def _score(inputs: ReportInputs, model: NamedModel, pairs: Sequence[PhrasePair]) -> list[float]:
@@ -118,40 +163,6 @@ def _draw(
     ]
 
 
-def score_section(
-    pairs: Sequence[TablePair], models: Sequence[tuple[str, Sequence[float], int]], num_pairs: int
-) -> Section:
-    """Return a plot per model.
-
-    :param models: for each model, its name, its log-probabilities for the pairs, and the 0-based
-        index of the table score for the same probability.
-    """
-    labels = tuple(f"{shown(pair.source)} → {shown(pair.target)}" for pair, _, _ in pairs)
-    groups = tuple(_group(pair.times) for pair in pairs)
-    blocks = []
-    for number, (name, scores, column) in enumerate(models, start=1):
-        probabilities = [pair.scores[column] for pair in pairs]
-        table = [max(math.log(p), _LOWEST) if p > 0 else _LOWEST for p in probabilities]
-        caption = (
-            f"Points above the diagonal are pairs that {name} finds more probable than the table. "
-            f"{len(pairs):,} of {num_pairs:,} pairs. {_correlations(table, scores)}"
-        )
-        blocks.append(
-            Points(
-                name=f"scores-{number}",
-                title=f"Scores from {name} and from the table",
-                x_label=f"ln p of the table (score {column + 1})",
-                y_label=f"ln p of {name}",
-                x=tuple(table),
-                y=tuple(scores),
-                labels=labels,
-                groups=groups,
-                caption=caption,
-            )
-        )
-    return Section("scores", "Network scores against table scores", _SCORES_LEAD, tuple(blocks))
-
-
 def _group(times: float) -> str:
     if times >= 10:
         return "extracted 10 times or more"
@@ -165,48 +176,6 @@ def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
     pearson = np.corrcoef(table, scores)[0, 1]
     spearman = np.corrcoef(rankdata(table), rankdata(scores))[0, 1]
     return f"Correlation {pearson:.2f} (Pearson), {spearman:.2f} of their ranks (Spearman)."
-
-
-def preference_section(
-    choice: TableChoice,
-    models: Mapping[str, Mapping[PhrasePair, float]],
-    column: int,
-    drawn: Mapping[str, Sequence[Sequence[CountedSample]]],
-) -> Section:
-    """Return tables with the preferred targets for frequent and for rare source phrases.
-
-    :param models: each model's log p(target | source), including ``</s>``, for all their targets.
-    :param column: 0-based index of p(target | source) among the table's scores.
-    :param drawn: each model's samples for each source phrase, the frequent ones first.
-    """
-    samples = [iter(of_model) for of_model in drawn.values()]
-    kind = f"with {LONG} words or more and {MIN_TARGETS} targets or more"
-    columns = ["source phrase", "times extracted", "targets", "the table prefers"]
-    columns += [f"{name} prefers" for name in models]
-    columns += [f"{name} draws" for name in drawn]
-    blocks = []
-    for name, sources, caption in (
-        ("frequent", choice.frequent, f"The most frequent phrases {kind}, without their parts."),
-        ("rare", choice.rare, f"Drawn from the phrases {kind} whose pairs were extracted once."),
-    ):
-        rows: list[tuple[Cell, ...]] = []
-        for source in sources:
-            by_table = {target.pair: target.scores[column] for target in source.targets}
-            cells = [_best(by_table)]
-            for log_probs in models.values():
-                cells.append(_best({pair: math.exp(log_probs[pair]) for pair in by_table}))
-            known = {target.pair.target for target in source.targets}
-            for of_model in samples:
-                best = next(of_model)[:TOP_SAMPLES]
-                cells.append("\n".join(_describe(sample, known) for sample in best))
-            counts = (_count(source.times), len(source.targets))
-            rows.append((shown(source.source), *counts, *cells))
-        title = f"Long, {name} source phrases"
-        if rows:
-            blocks.append(Table(f"preferences-{name}", title, tuple(columns), tuple(rows), caption))
-    return Section(
-        "preferences", "What the table and the network prefer", _PREFERENCES_LEAD, tuple(blocks)
-    )
 
 
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:

@@ -9,7 +9,6 @@ wrote, such as ``train --preset small``, is refused, and the error names the new
 import re
 from collections.abc import Iterable, Mapping
 
-from phrasescore.errors import PhrasescoreError
 from phrasescore.records import Weights
 
 # New names by old names.
@@ -22,6 +21,9 @@ KEYS = {"scores_command": "command"}
 NAMED = {"target_unknown_words": "unknown_words"}
 # The successors of keys that are gone, by the first name of their table.
 GONE_KEYS = {
+    "data.lexicon": "name the file in a table [features.lexicon], by the same key",
+    "data.lm": "name the file in a table [features.lm], by the same key",
+    "data.reverse_lexicon": "name the file in a table [features.reverse_lexicon], by the same key",
     "data.scores": "add the column by annotate --scores, and name its moses.ini as moses_ini",
     "engine.nplm": "export the network before the experiment, and name its moses.ini as moses_ini",
     "features.text": "its settings stand in the table of the feature",
@@ -59,30 +61,16 @@ def other_name(feature: str) -> str | None:
     return match["direction"] + _BOTH_WAYS[match["name"]] + match["number"]
 
 
-def weights_for(features: Iterable[str], weights: Weights, where: str) -> Weights:
+def weights_for(features: Iterable[str], weights: Weights) -> Weights:
     """Return the weights, with the names that the features have.
 
     A weight gets the other name of its feature if the feature with this name has no weight
     otherwise.
 
-    :param where: the origin of the weights, for messages.
-    :raises PhrasescoreError: if it is not clear which feature a weight is for.
-
-    >>> weights_for(["LM0", "RNNsearch0"], {"LM0": (0.5,), "Attention0": (0.2,)}, "weights")
+    >>> weights_for(["LM0", "RNNsearch0"], {"LM0": (0.5,), "Attention0": (0.2,)})
     {'LM0': (0.5,), 'RNNsearch0': (0.2,)}
     """
     names = set(features)
-    changed: dict[str, str] = {}
-    for name in sorted(names - weights.keys()):
-        other = other_name(name)
-        if other is None or other not in weights:
-            continue
-        if other in names:
-            problem = f"there is no weight for {name}, and the weight of {other} may be for either:"
-            cure = "rescore the lists with a name for the column, or tune weights on them"
-            raise PhrasescoreError(
-                f"{where}: {problem} they are two names of the same feature, and the lists have "
-                f"both; {cure}"
-            )
-        changed[other] = name
+    others = {other_name(name): name for name in names - weights.keys()}
+    changed = {old: new for old, new in others.items() if old in weights and old not in names}
     return {changed.get(name, name): values for name, values in weights.items()}

@@ -1,9 +1,12 @@
-"""Settings for scoring n-best lists and parallel text."""
+"""Settings for scoring lists and text, for translating with networks only, and for segments."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phrasescore.arguments import StrPath
-from phrasescore.settings.declaration import Settings, optional, switch
+from phrasescore.arguments import ConfidenceName, SegmentationName, StrPath
+from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
+
+_SAMPLES = "Samples"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,3 +31,69 @@ class Rescoring(TextScoring):
     """Settings of `rescore`, which adds features to n-best lists."""
 
     allow_missing: bool = switch("Allow source sentences that have no hypotheses.", heading="Input")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generating(Settings, heading="Search"):
+    """Settings of `generate`, which finds the best translation or draws random samples."""
+
+    ensemble: Sequence[StrPath] = option(
+        (),
+        "Add a network to the ensemble, which averages the networks' probabilities at each word. "
+        "All networks have the same shortlist.",
+        metavar="MODEL",
+        heading="Networks and features",
+    )
+    beam: int | None = optional(
+        "Number of hypotheses in the beam, which shrinks with each hypothesis that ends.",
+        ge=1,
+        shown="10, or more if --nbest needs more",
+    )
+    normalize: bool = switch(
+        "Sort complete translations by log p / (words + 1), which does not favour short "
+        "translations."
+    )
+    unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
+    # For a model of subwords, the number of pieces.
+    max_length: int | None = optional(
+        "Maximum number of words. Longer translations are truncated and counted.",
+        ge=1,
+        shown="twice the number of source words, plus 10",
+    )
+    sample: int | None = optional(
+        "Draw N random translations of each line, and write the distinct ones, best first, as "
+        "'source ||| target ||| log p ||| times'.",
+        ge=1,
+        heading=_SAMPLES,
+    )
+    seed: int = option(1, SEED, ge=0, heading=_SAMPLES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segmenting(Settings, heading="Segments"):
+    """Settings of `segment`, which splits sentences and translates the segments."""
+
+    confidence: ConfidenceName = option(
+        "penalized",
+        "The confidence of a segment. forward: log p(target | segment). both: the mean of this "
+        "and log q(segment | target). penalized: both, divided by log(words), so that segments "
+        "are not too short (equation 2). penalized-released: both, divided by log(words + 2), "
+        "as in the authors' program.",
+    )
+    segmentation: SegmentationName = option(
+        "best",
+        "best: the most confident segments. none: whole sentences. random: random segments, "
+        "whose lengths have the mean and variance of the segments in --like. "
+        "random-confidence: the best segments under random confidences.",
+    )
+    like: StrPath | None = optional(
+        "For --segmentation random: the file that another run wrote with --segments."
+    )
+    max_segment: int = option(20, "Maximum number of words in a segment.", ge=1)
+    beam: int = option(
+        10,
+        "Number of hypotheses in the beam, among which the most confident translation is chosen.",
+        ge=1,
+        heading="Search",
+    )
+    unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown", heading="Search")

@@ -1,4 +1,7 @@
-"""Options for a training run; `phrasescore.settings.config` has all its settings."""
+"""Options for training networks and tuning weights.
+
+`phrasescore.settings.config` has all settings of a training run.
+"""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,6 +9,7 @@ from typing import Any
 
 from phrasescore.arguments import StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
+from tuning.settings import MethodName, MetricName
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +81,40 @@ class UnfinishedRun(Settings, heading="Long runs"):
     keep_work: bool = switch(
         "Keep MODEL.work, the folder of the run's state, to train further with --resume."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningMethod(Settings, heading="Tuning"):
+    """The tuning method and its metric."""
+
+    method: MethodName = option(
+        "mert", "The tuning method: mert for up to about twenty features; mira or xbleu for more."
+    )
+    metric: MetricName = option("bleu", "The metric to maximise.")
+    fixed: Sequence[str] = option(
+        (),
+        "Keep the weight of this feature; NAME_0 is its first value.",
+        flags="--fix",
+        metavar="NAME",
+    )
+    seed: int = option(1, SEED, ge=0)
+    starts: int = option(
+        20, "Number of random starts of mert, in addition to the start weights.", ge=0
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListTuning(TuningMethod):
+    """Settings of `tune`, which finds weights on existing n-best lists."""
+
+    allow_missing: bool = switch(
+        "Use an empty translation for sentences without an n-best list.", heading="Input"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoundTuning(TuningMethod, heading="Rounds of a system"):
+    """Settings of `tune_system`, which tunes in rounds as mert-moses.pl does."""
+
+    iterations: int = option(25, "Maximum number of rounds.", ge=1)
+    patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)

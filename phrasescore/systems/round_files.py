@@ -34,7 +34,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.plain_file import check_plain
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair, Weights
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning
 from phrasescore.systems.pools import ListReader
 from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence

@@ -16,7 +16,7 @@ from phrasescore.io.folders import locked
 from phrasescore.progress import format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning
 from phrasescore.systems.round_files import Rounds, read_decisions, write_rounds
 from phrasescore.systems.system import System, read_weights
 from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows, with_contributions
@@ -110,7 +110,7 @@ class TuningRun:
     def _make_loop(self, search: Weights) -> TuningLoop:
         optimiser, settings, added = self.optimiser, self.settings, self.added
         optimiser.others = added
-        lists = old_names.weights_for(added, self.start.lists, "the start weights")
+        lists = old_names.weights_for(added, self.start.lists)
         system = self.rounds.translator.system
         if system.moses_ini is not None:
             known = {feature.name for feature in system.read_ini().features}

@@ -123,8 +123,7 @@ class DecoderFeatures:
         """
         weights, sizes, shown = system.weights, self.sizes, self.shown
         if added:
-            where = str(system.weights_path or system.moses_ini)
-            weights = WeightPair(*(old_names.weights_for(added, part, where) for part in weights))
+            weights = WeightPair(*(old_names.weights_for(added, part) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
         # Weights may replace only some of those of a bare moses.ini, or of Moses'.
         is_whole = system.weights_path is not None and system.path.endswith(".toml")

@@ -16,7 +16,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import format_count
 from phrasescore.records import ConfidenceCurve, FeatureLabel, WeightPair, Weights
-from phrasescore.settings.tuning import TuningMethod
+from phrasescore.settings.training import TuningMethod
 from phrasescore.signals import catching_signals, raise_signal
 from tuning.confidence import calibrate_weights
 from tuning.methods import Report, StopTuning, Tuned, optimise

@@ -15,8 +15,7 @@ from phrasescore.models.checkpoint import TrainingRecord
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import PhrasePair, Weights, split_words
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.training import ListTraining, UnfinishedRun
-from phrasescore.settings.tuning import ListTuning
+from phrasescore.settings.training import ListTraining, ListTuning, UnfinishedRun
 from phrasescore.systems.folder import WEIGHTS
 from phrasescore.workflows.fine_tune import fine_tune
 from phrasescore.workflows.fold_lists import lists_in

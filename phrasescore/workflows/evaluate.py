@@ -22,9 +22,13 @@ from phrasescore.evaluation.comparison import (
     read_translations,
     shortlists_by_side,
 )
-from phrasescore.evaluation.own_metrics import MeanMetric
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
-from phrasescore.evaluation.significance import PairedComparison, PairedTest, run_paired_test
+from phrasescore.evaluation.significance import (
+    MeanMetric,
+    PairedComparison,
+    PairedTest,
+    run_paired_test,
+)
 from phrasescore.evaluation.systems_table import is_of_tuning
 from phrasescore.features.program import ProgramScore
 from phrasescore.io.output import check_files, open_output, optional_path

@@ -79,7 +79,7 @@ def fine_tune(
     known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
     prefix = network_name(found, reverse=start.reverse, right_to_left=start.right_to_left)
     name = settings.feature or f"{prefix}0"
-    known = old_names.weights_for([name], known, where)
+    known = old_names.weights_for([name], known)
     own = find_feature(known, name, where)
     stored = RunFolder(work).settings() if state.resume else None
     run = ListRun(

@@ -21,7 +21,7 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.generation import Generating
+from phrasescore.settings.scoring import Generating
 from phrasescore.systems.text_checks import UnknownWordCheck
 
 _logger = logging.getLogger(__name__)

@@ -27,7 +27,7 @@ from phrasescore.records import (
     to_sentences,
 )
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.generation import Generating
+from phrasescore.settings.scoring import Generating
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.text_checks import known_words, unknown_words_of
 from phrasescore.workflows.generate import beam_settings

@@ -89,24 +89,21 @@ def rerank_lists(lists: HypothesisLists, *, weights: WeightsSource) -> list[list
     return hypotheses_of(lines)
 
 
-@dataclass
 class _MatchedSum(WeightedSum):
     """A weighted sum whose weights may have other names of the same features than the lists."""
-
-    where: str = ""  # the origin of the weights, for messages
 
     def __call__(self, nbest: NbestList) -> Values:
         """Return the weighted sum for each hypothesis; the first list says the names."""
         if not self.used:
             names = feature_matrix(nbest).sizes
-            self.weights = old_names.weights_for(names, self.weights, self.where)
+            self.weights = old_names.weights_for(names, self.weights)
         return super().__call__(nbest)
 
 
 def _open_score(weights: WeightsSource) -> WeightedSum:
     known = load_weights(weights).lists
     check_weights(known, _name_of(weights))
-    return _MatchedSum(known, where=_name_of(weights))
+    return _MatchedSum(known)
 
 
 def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from phrasescore.io.text import decode, read_lines, shorten
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.generation import Segmenting
+from phrasescore.settings.scoring import Segmenting
 from phrasescore.systems.text_checks import UnknownWordCheck
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.load_model import ScoringModel

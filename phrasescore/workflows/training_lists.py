@@ -232,7 +232,7 @@ class _Reader:
         own = self.feature.label
         if own.name not in sizes and (other := old_names.other_name(own.name)) in sizes:
             own = FeatureLabel(str(other), own.place)
-        weights = old_names.weights_for(sizes, self.weights, self.where)
+        weights = old_names.weights_for(sizes, self.weights)
         if sizes.get(own.name) == own.place:  # lists that were made without the network
             weights = {**weights, own.name: weights[own.name][: own.place]}
         for name, size in sizes.items():

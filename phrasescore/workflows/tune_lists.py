@@ -15,7 +15,7 @@ from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning
+from phrasescore.settings.training import ListTuning
 from phrasescore.signals import EndedBySignal
 from phrasescore.systems.pools import ListReader
 from phrasescore.systems.system import read_weights
@@ -126,7 +126,7 @@ def _start_vector(start: WeightsSource, pool: Pool) -> Vector:
     where, weights = weights_path(start) or "the start weights", read_weights(start).lists
     check_weights(weights, where)
     names = dict.fromkeys(label.name for label in pool.labels)
-    weights = old_names.weights_for(names, weights, where)
+    weights = old_names.weights_for(names, weights)
     vector = weights_vector(weights, pool.labels, where)
     if missing := [name for name in names if name not in weights]:
         _logger.info("features without a weight in %s start at 0: %s", where, some_names(missing))

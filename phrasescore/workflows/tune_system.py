@@ -14,7 +14,7 @@ from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning
 from phrasescore.signals import EndedBySignal
 from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
 from phrasescore.systems.pools import ListReader

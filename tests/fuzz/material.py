@@ -309,12 +309,13 @@ moses_ini = "moses.ini"
 train = ["source", "references"]
 dev = { source = "source", references = "references" }
 test.held = { source = "source", references = ["references"] }
-lm = "general.arpa"
-lexicon = "f2e"
-reverse_lexicon = "e2f"
 [text]
 tokenize = "en fr"
 truecase_source = "truecaser"
+[features]
+lm.lm = "general.arpa"
+lexicon.lexicon = "f2e"
+reverse_lexicon.reverse_lexicon = "e2f"
 [features.qe]
 command = "./program.sh"
 [features.gpt]

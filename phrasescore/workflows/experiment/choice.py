@@ -21,7 +21,7 @@ from phrasescore.settings.kinds import FEW_PAIRS, KINDS
 from phrasescore.systems.search import SearchTask, SearchWork
 from phrasescore.workflows.bleu_training import BLEU_SHARE
 from phrasescore.workflows.experiment.config import Experiment
-from phrasescore.workflows.experiment.monolingual import STEP as ESTIMATING
+from phrasescore.workflows.experiment.model_steps import MONOLINGUAL_STEP
 from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.rows import Row
 from phrasescore.workflows.experiment.run import next_step
@@ -291,7 +291,7 @@ class Forecast:
         plan = build_plan(replace(self.wanted, systems=rows), self.folder, is_checked=True)
         lines = sum(self.sizes[path] for path in self.wanted.data.monolingual)
         loading = self.loading + _LOADED * lines
-        seconds = {ESTIMATING: _ESTIMATED * lines}
+        seconds = {MONOLINGUAL_STEP: _ESTIMATED * lines}
         for each in kept:
             has_parts = not set(_BLEU).isdisjoint(each.keys)
             seconds[f"train {each.model}.start"] = 60 * each.minutes

@@ -17,18 +17,20 @@ from moses_integration.ini_text import IniText
 from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
-from phrasescore.features.columns import Column, load_kind
+from phrasescore.evaluation.sentences import find_references
+from phrasescore.features.columns import Column
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import read_table
 from phrasescore.systems.system import read_limits, read_system
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import rows
-from phrasescore.workflows.experiment.monolingual import check_words
 from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Rounds, Row
+from phrasescore.workflows.experiment.texts import check_words
 from phrasescore.workflows.fold_lists import check_folds
 from tuning.settings import METHODS, METRICS
 
@@ -59,9 +61,6 @@ class Data:
     monolingual: tuple[Path, ...] = ()  # more text in the target language
     table: Path | None = None  # the phrase table to use if moses.ini has several
     paths_from: Path | None = None  # base folder for paths in moses.ini; None for its folder
-    lm: Path | None = None
-    lexicon: Path | None = None
-    reverse_lexicon: Path | None = None
 
     @property
     def tests(self) -> tuple[TextSet, ...]:
@@ -72,11 +71,6 @@ class Data:
     def texts(self) -> tuple[TextSet, ...]:
         """The text for tuning, and the test sets."""
         return (self.dev, *self.tests)
-
-    @property
-    def feature_files(self) -> dict[str, Path]:
-        """The files for `FILE_FEATURES`, by feature name."""
-        return {str(name): path for name in rows.FILE_FEATURES if (path := getattr(self, name))}
 
 
 @dataclass(frozen=True)
@@ -93,6 +87,11 @@ class Engine:
     iterations: Rounds = 15
     patience: Count = 5
     search: dict[str, Any] = field(default_factory=dict)  # limits by their names in moses.ini
+
+    @property
+    def compute(self) -> Compute:
+        """Where a step that translates computes."""
+        return Compute(workers=self.processes, threads=self.threads)
 
 
 @dataclass(frozen=True)
@@ -160,9 +159,6 @@ class Experiment:
             backoff = None if model.backoff_lm is None else str(model.backoff_lm)
             path, unnormalized = str(self.model_folder(name, folder)), model.unnormalized
             return Network(path, unnormalized=unnormalized, backoff_lm=backoff)
-        files = self.data.feature_files
-        if name in rows.FILE_FEATURES and name in files:
-            return load_kind(name).of(str(files[name]))
         return self.features.get(name) or NamedFeature(name)
 
 
@@ -194,7 +190,7 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     features = {
         name: rows.read_feature(table, name, value, models) for name, value in file.features.items()
     }
-    systems = rows.read_rows(whole, file.systems, models, data.feature_files, features)
+    systems = rows.read_rows(whole, file.systems, models, features)
     for old, new in old_names.MODELS.items():
         if old in file.models and new in models and new not in file.models:
             found = old_names.renamed("model", old, old_names.MODELS)
@@ -207,16 +203,17 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         if model.objective == "bleu" and (data.train is None or data.alignments is None):
             problem = "needs [data] train and alignments, whose text is translated for it"
             raise whole.table("models").table(name).error("objective", problem)
-        if model.objective == "bleu" and systems[0].models:
+        if model.objective == "bleu" and systems[0].features():
             problem = "needs a first row without networks and features, which translates for it"
             raise whole.table("models").table(name).error("objective", problem)
     absolute = {*whole.absolute_paths()}
-    for each in data.texts:
-        if str(each.references[0]) in absolute:  # it may stand for several
-            absolute.update(map(str, rows.reference_files(each.references)))
     dev, *tests = (
-        replace(text, references=rows.reference_files(text.references)) for text in data.texts
+        replace(text, references=tuple(map(Path, find_references(text.references))))
+        for text in data.texts
     )
+    for written, text_set in zip(data.texts, (dev, *tests), strict=True):
+        if str(written.references[0]) in absolute:  # it may stand for several
+            absolute.update(map(str, text_set.references))
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
     return Experiment(
         path, data, engine, models, features, tuning, systems, file.text, frozenset(absolute)
@@ -230,7 +227,6 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     paths = [path for text in texts for path in (text.source, *text.references)]
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
     paths += [*(wanted.data.train or ()), *aligned, *wanted.data.monolingual, *files]
-    paths += wanted.data.feature_files.values()
     paths += [model.backoff_lm for model in models if model.backoff_lm]
     for column in wanted.features.values():
         paths += map(Path, column.inputs())

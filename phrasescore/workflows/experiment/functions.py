@@ -21,8 +21,7 @@ from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import TomlTable
-from phrasescore.settings.training import UnfinishedRun
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning, UnfinishedRun
 from phrasescore.systems.folder import WEIGHTS
 from phrasescore.systems.system import Moses, System
 from phrasescore.systems.text import TextProcessing

@@ -16,15 +16,17 @@ from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import unknown
-from phrasescore.settings.training import NewNetwork
-from phrasescore.settings.tuning import RoundTuning
+from phrasescore.settings.training import RoundTuning
 from phrasescore.systems.folder import INI, SYSTEM, write_system
 from phrasescore.workflows.experiment import functions
-from phrasescore.workflows.experiment.bleu_steps import fine_tuning, make_lists
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
 from phrasescore.workflows.experiment.functions import Layout, Parts, Run
-from phrasescore.workflows.experiment.monolingual import add_ngram_model, ngram_order
-from phrasescore.workflows.experiment.rows import ModelPlan, Row
+from phrasescore.workflows.experiment.model_steps import (
+    NetworkSteps,
+    add_ngram_model,
+    ngram_order,
+)
+from phrasescore.workflows.experiment.rows import Row
 from phrasescore.workflows.experiment.steps import STATE, TABLE_FILES, FileNames, Step
 
 
@@ -78,7 +80,7 @@ def build_plan(
     """
     planner = _Planner(wanted, folder)
     if not is_checked:
-        check_inputs(wanted, planner.model_files, only_shown=only_shown)
+        check_inputs(wanted, (planner.table, *planner.files), only_shown=only_shown)
     return planner.plan()
 
 
@@ -88,17 +90,17 @@ class _Planner:
         data = wanted.data
         start = data.paths_from or data.moses_ini
         ini = MosesIni.read(str(data.moses_ini), data.paths_from or start.parent)
-        self._files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
+        self.files = tuple(Path(os.path.normpath(path)) for path in named_files(ini))
         absolute = wanted.absolute
         if str(start) in absolute:
-            absolute |= frozenset(map(str, self._files))
+            absolute |= frozenset(map(str, self.files))
         self._names = FileNames(folder, absolute)
         feature = ini.find_phrase_table(None if data.table is None else str(data.table))
         if feature.path is None:
             raise ConfigError(str(data.moses_ini), f"[feature] {feature.name}", "expected a path=")
         self._table_feature = feature
         self._old_table = _file(ini, feature.path)
-        self._table = data.table or self._old_table
+        self.table = data.table or self._old_table
         # Links to folders whose names a moses.ini cannot hold, by folder.
         self._links: dict[Path, Path] = {}
         texts = data.monolingual
@@ -108,7 +110,6 @@ class _Planner:
         self._estimated = [add_ngram_model(ini, texts, order, folder)] if texts else []
         self._ini = ini
         self._written = {folder / INI: ini.to_bytes()}
-        self._lists = folder / "tables" / "folds"  # of the training text, for BLEU
 
     def _name(self, written: str, path: Path) -> str:
         """Return the name of a file in our moses.ini, given its name in the user's."""
@@ -119,11 +120,6 @@ class _Planner:
             name = os.path.relpath(link / path.name, self._folder)
         return name
 
-    @property
-    def model_files(self) -> tuple[Path, ...]:
-        """The phrase table, and the files that moses.ini names."""
-        return (self._table, *self._files)
-
     def plan(self) -> Plan:
         rows = self._wanted.systems
         named = {name for row in rows for _, name in row.features()}
@@ -132,12 +128,9 @@ class _Planner:
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.row.features()]
         steps = [*self._estimated, *(step for run in plain for step in self._tuned(run))]
-        fine_tuned = [model for model in models if model.objective == "bleu"]
-        if fine_tuned:
-            steps.append(make_lists(self._wanted.data, runs[0], self._lists, self._compute()))
-        starts = map(self._start, models)
-        steps += [self._train(model) for model in starts if not model.path]
-        steps += [self._fine_tune(model) for model in fine_tuned]
+        feature = f"{self._table_feature.name}_{self._table_feature.num_features}"
+        networks = NetworkSteps(self._wanted, self._folder, self.table, feature)
+        steps += networks.of(models, runs[0])
         for row in rows:
             steps += self._annotate(row)
         for run in runs:
@@ -207,64 +200,14 @@ class _Planner:
         return Layout(folder, feature.name, feature.num_features, row.columns, extra, of_lists)
 
     def _inputs(self, row: Row, parts: Parts) -> tuple[Path, ...]:
-        files: tuple[Path | None, ...] = self._files
+        files: tuple[Path | None, ...] = self.files
         if row.columns:
-            others = (path for path in self._files if path != self._old_table)
+            others = (path for path in self.files if path != self._old_table)
             files = (self._table_of(row.columns), *others)
         read = _read_by((*parts.search, *parts.lists))
         program = None if parts.moses_bin is None else parts.moses_bin / "moses"
         estimated = (path for step in self._estimated for path in step.outputs)
         return (parts.moses_ini, *filter(None, (*files, *estimated, *read, program)))
-
-    def _train(self, model: ModelPlan) -> Step:
-        """Return the step that trains a network on the table or text."""
-        data, kind = self._wanted.data, model.network
-        if kind.scores_phrases:
-            inputs: tuple[Path, ...] = (self._table,)
-        else:
-            if data.train is None:
-                problem = f"is missing: expected the text that {model.name} is trained on"
-                raise ConfigError(self._wanted.path, "[data] train", problem)
-            inputs = data.train if kind.reads_source else (*data.train[1:], *data.monolingual)
-        aligned = data.alignments if kind.is_aligned else None
-        if aligned is None and kind.is_aligned:
-            problem = f"is missing: expected the alignment that {model.name} is trained on"
-            raise ConfigError(self._wanted.path, "[data] alignments", problem)
-        network = NewNetwork(preset=model.preset, **model.directions, **model.changes)
-        settings = {"inputs": inputs, "alignments": aligned, "settings": network}
-        read = inputs if aligned is None else (*inputs, aligned)
-        return self._training(model, "train", settings, read)
-
-    def _start(self, model: ModelPlan) -> ModelPlan:
-        """Return the network that training begins with; it is another one for BLEU."""
-        if model.objective == "likelihood":
-            return model
-        if model.start is not None:
-            return self._wanted.models.get(model.start) or ModelPlan(model.start, model.start)
-        return replace(model, name=f"{model.name}.start", objective="likelihood")
-
-    def _fine_tune(self, model: ModelPlan) -> Step:
-        """Return the step that trains a network further for BLEU."""
-        start = self._wanted.model_folder(self._start(model).name, self._folder)
-        feature = f"{self._table_feature.name}_{self._table_feature.num_features}"
-        steps = fine_tuning(model, self._wanted.data, feature, start, self._lists)
-        return self._training(model, "fine_tune", *steps)
-
-    def _training(
-        self, model: ModelPlan, function: str, settings: dict[str, Any], read: tuple[Path, ...]
-    ) -> Step:
-        output = self._wanted.model_folder(model.name, self._folder)
-        compute = Compute(threads=model.threads or self._engine.threads)
-        limits = (f"{value} {name}" for name, value in model.limits.items() if name != "seed")
-        return Step(
-            f"train {model.name}",
-            function,
-            {"kind": model.kind, **settings, "output": output, "compute": compute},
-            read,
-            (output,),
-            (output.with_name(f"{output.name}.work"),),
-            ", ".join([f"{model.kind} from {_shown(read)}", *limits]),
-        )
 
     def _table_of(self, columns: tuple[str, ...]) -> Path | None:
         """Return the path of a table with columns; None without columns."""
@@ -277,7 +220,7 @@ class _Planner:
         if (table := self._table_of(row.columns)) is not None:
             columns = self._columns(row.columns)
             settings = {
-                "table": self._table,
+                "table": self.table,
                 "columns": columns,
                 "output": table,
                 "compute": Compute(threads=self._engine.threads),
@@ -286,7 +229,7 @@ class _Planner:
                 f"annotate {'+'.join(row.columns)}",
                 "annotate",
                 settings,
-                (self._table, *_read_by(columns)),
+                (self.table, *_read_by(columns)),
                 (table,),
                 tuple(map(Path, work_files(str(table)))),
                 f"columns in {self._names.of(table)}",
@@ -322,7 +265,7 @@ class _Planner:
                 iterations=row.iterations or engine.iterations,
                 patience=row.patience or engine.patience,
             ),
-            "compute": self._compute(),
+            "compute": self._engine.compute,
         }
         before = [path for each in run.earlier for path in (each.weights, each.report)]
         return Step(
@@ -332,7 +275,7 @@ class _Planner:
             (*run.inputs, dev.source, *dev.references, *before),
             (run.weights, run.report, run.output(dev)),
             (run.folder / functions.WORK,),
-            "; ".join(filter(None, [f"weights on {_shown([dev.source])}", row.describe()])),
+            "; ".join(filter(None, [f"weights on {dev.source.name}", row.describe()])),
         )
 
     def _translate(self, run: Run, text: TextSet) -> Step:
@@ -342,7 +285,7 @@ class _Planner:
             "system": run.folder,
             "source": text.source,
             "output": output,
-            "compute": self._compute(),
+            "compute": self._engine.compute,
         }
         return Step(
             f"translate {text.name} {run.row.name} seed {run.seed}",
@@ -350,11 +293,8 @@ class _Planner:
             settings,
             (*run.inputs, text.source, run.weights),
             (output,),
-            description=f"{_shown([text.source])} to {self._names.of(output)}",
+            description=f"{text.source.name} to {self._names.of(output)}",
         )
-
-    def _compute(self) -> Compute:
-        return Compute(workers=self._engine.processes, threads=self._engine.threads)
 
 
 def unique_names(names: Iterable[str]) -> list[str]:
@@ -371,10 +311,6 @@ def _read_by(columns: Iterable[Column]) -> tuple[Path, ...]:
     """Return the files and folders that columns depend on."""
     paths = (path for column in columns for path in column.inputs())
     return tuple(map(Path, dict.fromkeys(paths)))
-
-
-def _shown(paths: Iterable[Path]) -> str:
-    return ", ".join(path.name for path in paths)
 
 
 def _file(ini: MosesIni, path: str) -> Path:

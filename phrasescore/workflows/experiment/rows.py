@@ -1,6 +1,6 @@
 """The networks and the rows in an experiment's file."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.columns import COLUMN_KINDS, Column, read_column
 from phrasescore.features.given_scores import GivenScores
 from phrasescore.features.model import Network
@@ -21,20 +20,18 @@ from phrasescore.settings.toml_file import TomlTable, to_toml, unknown
 from phrasescore.systems.system import SEARCH_FEATURES
 
 UNKNOWN_WORDS = "unknown_words"
-# Networks in standard rows that need a table of their own, and its keys.
+# Names in rows that need a table of their own, and its keys.
 _OWN_TABLES = {
-    "backward": 'kind = "rnnsearch" and right_to_left = true',
-    "reverse": 'kind = "encoder-decoder" and reverse = true',
+    "backward": '[models.backward] with kind = "rnnsearch" and right_to_left = true',
+    "reverse": '[models.reverse] with kind = "encoder-decoder" and reverse = true',
+    "lm": "[features.lm] with lm = FILE",
+    "lexicon": "[features.lexicon] with lexicon = FILE",
+    "reverse_lexicon": "[features.reverse_lexicon] with reverse_lexicon = FILE",
 }
-# Features that read a file named in [data].
-FILE_FEATURES = ("lm", "lexicon", "reverse_lexicon")
-# All features: those above, and the names for --feature.
-_FEATURES = (*FILE_FEATURES, *sorted(FEATURES))
 # The kinds of networks for tables, the search and so on, as text for messages.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
 _SEARCHING = " or ".join(SEARCH_FEATURES)
 _LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
-_ALIGNED = " or ".join(kind_names(is_aligned=True))
 
 # Folders of an experiment, beside the folders of its rows.
 NOT_ROWS = ("logs", "models", "moses", "report", "tables")
@@ -118,11 +115,6 @@ class Row:
     patience: Count | None = None
     nbest_size: Count | None = None
 
-    @property
-    def models(self) -> frozenset[str]:
-        """The names of the models and features, wherever they are."""
-        return frozenset((*self.columns, *self.search, *self.lists))
-
     def describe(self) -> str:
         """Return what the row adds to the baseline, in words; "" for nothing."""
         places = self.places().items()
@@ -171,7 +163,7 @@ PAPER = ("Baseline", "+RNN", "+CSLM+RNN", "+CSLM+RNN+WP")
 def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]) -> ModelPlan:
     """Return a network with its kind set, after checking it."""
     name = model.name
-    if name in _FEATURES:
+    if name in FEATURES:
         raise table.error(name, "is the name of a feature: choose another name")
     own = table.table(name)
     if model.start is not None:
@@ -215,7 +207,7 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
 
 def read_feature(table: TomlTable, name: str, value: Any, others: Collection[str]) -> Column:
     """Return a feature with options; ``others`` are names in use."""
-    if name in (*_FEATURES, *others):
+    if name in (*FEATURES, *others):
         raise table.error(name, "is another model's or feature's name: choose another name")
     column = read_column(table.inner(f"features.{name}", value))
     if isinstance(column, Network | NamedFeature | GivenScores):
@@ -237,16 +229,10 @@ def _like_its_start(own: TomlTable, model: ModelPlan, start: ModelPlan) -> Model
     return replace(model, kind=start.kind or start.name, **start.directions)
 
 
-def reference_files(names: Sequence[Path]) -> tuple[Path, ...]:
-    """Return the reference files that the given names stand for."""
-    return tuple(map(Path, find_references(names)))
-
-
 def read_rows(
     whole: TomlTable,
     value: Any,
     models: dict[str, ModelPlan],
-    files: dict[str, Path],
     features: dict[str, Column],
 ) -> tuple[Row, ...]:
     """Return the rows; networks missing from [models] are added with default settings."""
@@ -258,7 +244,7 @@ def read_rows(
         if names.count(name) > 1:
             raise whole.error("systems", f"two rows have the name {name!r}")
     for row in rows:
-        for problem in _problems(row, models, files, features):
+        for problem in _problems(row, models, features):
             raise whole.error("systems", f"row '{row.name}': {problem}")
     return rows
 
@@ -285,15 +271,10 @@ def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
     return row
 
 
-def _problems(
-    row: Row,
-    models: dict[str, ModelPlan],
-    files: dict[str, Path],
-    features: dict[str, Column],
-) -> Iterator[str]:
+def _problems(row: Row, models: dict[str, ModelPlan], features: dict[str, Column]) -> Iterator[str]:
     """Yield the errors in a row, and add networks that only the row names."""
     for place, name in sorted(row.features()):
-        if place != "search" and name in _FEATURES:
+        if place != "search" and name in FEATURES:
             continue
         if name in features:
             if place == "search" or (place == "columns" and features[name].not_of_phrases()):
@@ -311,9 +292,9 @@ def _problems(
                 yield str(error)
                 return
             if not is_kind:
-                known = [*models, *KINDS, *_FEATURES, *features]
+                known = [*models, *KINDS, *FEATURES, *_OWN_TABLES, *features]
                 if name in _OWN_TABLES:
-                    yield f"expected a table [models.{name}] with {_OWN_TABLES[name]}"
+                    yield f"expected a table {_OWN_TABLES[name]}"
                     return
                 yield old_names.renamed("model", name, old_names.MODELS) or unknown(
                     f"model or feature {name!r}", name, known
@@ -334,11 +315,7 @@ def _problems(
         yield f"expected models of kind {_SEARCHING} with the same unnormalized"
     for place, names in (("columns", row.columns), ("lists", row.lists)):
         for name in names:
-            if name in FILE_FEATURES and name not in files:
-                yield f"{name} requires a file: expected [data] {name}"
-            elif place == "columns" and name == "lm":
-                yield "lm can only be used on n-best lists: Moses has language models in its search"
-            elif place == "columns" and name in NOT_OF_PHRASES:
+            if place == "columns" and name in NOT_OF_PHRASES:
                 yield f"{name} can only be used on n-best lists: {NOT_OF_PHRASES[name]}"
             elif name in OF_SHORTLISTS and not any(other in models for other in names):
                 yield f"{name} counts the words that a network does not know: add a network"

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Callable, Sequence
+from itertools import compress
 from pathlib import Path
 
 from phrasescore.arguments import StrPath
@@ -35,9 +36,9 @@ def plan_experiment(
 
     Models may still be in training. Nothing is written.
     """
-    _, plan, absolute = _prepare(config, folder, only_shown=True)
+    _, plan = _prepare(config, folder, only_shown=True)
     steps = plan.needed(rows) if rows else plan.steps
-    done = StepStates(absolute, plan.written, plan.names).done(steps)
+    done = StepStates(plan.names, plan.written).done(steps)
     return list(zip(steps, done, strict=True))
 
 
@@ -64,25 +65,25 @@ def run_experiment(
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message ends
         with the last lines of the step's log.
     """
-    wanted, plan, absolute = _prepare(config, folder, only_shown=False)
+    wanted, plan = _prepare(config, folder, only_shown=False)
     steps = plan.needed(rows) if rows else plan.steps
     outputs = {run.output(text) for run in plan.runs for text in wanted.data.texts}
     outputs |= {run.report for run in plan.runs}
     # Outputs that exist for the current settings; an older run may have left others.
     existing: set[Path] = set()
     with (
-        locked(absolute) as lock,
+        locked(plan.names.folder) as lock,
         Meter("experiment", "steps", progress, total=len(steps)) as meter,
     ):
-        states = StepStates(absolute, plan.written, plan.names)
+        states = StepStates(plan.names, plan.written)
         states.write_files()
         plan.make_links()
-        for step, is_done in zip(plan.steps, states.done(plan.steps), strict=True):
-            for run in plan.runs:
-                if run.report in step.outputs and not is_done:
-                    # Its weights belong to other networks or settings.
-                    (run.folder / SYSTEM).unlink(missing_ok=True)
-        _logger.info("%d of %d steps are done", sum(states.done(steps)), len(steps))
+        done = set(compress(plan.steps, states.done(plan.steps)))
+        for run in plan.runs:
+            if not any(run.report in step.outputs for step in done):
+                # Its weights belong to other networks or settings.
+                (run.folder / SYSTEM).unlink(missing_ok=True)
+        _logger.info("%d of %d steps are done", len(done.intersection(steps)), len(steps))
 
         def add(step: Step) -> bool:
             translated = outputs.intersection(step.outputs)
@@ -106,25 +107,22 @@ def run_experiment(
             ]
             return measure(wanted, plan, existing, warnings)
 
-        for step, is_done in zip(plan.steps, states.done(plan.steps), strict=True):
-            if is_done and step not in steps:  # of another row
-                add(step)
-        jobs = wanted.engine.jobs
-        run_steps(steps, states, absolute / LOGS, jobs, _logger.info, after, (lock,))
+        for step in done.difference(steps):  # of other rows
+            add(step)
+        logs, jobs = plan.names.folder / LOGS, wanted.engine.jobs
+        run_steps(steps, states, logs, jobs, _logger.info, after, (lock,))
         result = table()
         write_table(result, plan.names, command)
         return result
 
 
-def _prepare(
-    config: StrPath, folder: StrPath, *, only_shown: bool
-) -> tuple[Experiment, Plan, Path]:
+def _prepare(config: StrPath, folder: StrPath, *, only_shown: bool) -> tuple[Experiment, Plan]:
     if not os.fspath(folder):
         raise ArgumentError("--output: expected the name of a folder, found ''")
     absolute = Path(os.path.realpath(folder))
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
-    return wanted, build_plan(wanted, absolute, only_shown=only_shown), absolute
+    return wanted, build_plan(wanted, absolute, only_shown=only_shown)
 
 
 def run_steps(

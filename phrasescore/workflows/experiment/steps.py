@@ -110,12 +110,9 @@ class StepStates:
     """
 
     def __init__(
-        self,
-        folder: Path,
-        written: Mapping[Path, bytes] = MappingProxyType({}),
-        names: FileNames | None = None,
+        self, names: FileNames, written: Mapping[Path, bytes] = MappingProxyType({})
     ) -> None:
-        self._path, self._names = folder / STATE, names or FileNames(folder)
+        self._path, self._names = names.folder / STATE, names
         start_over = "a run of 0.3 cannot go on: name another folder"
         kept = journal.read_journal(self._path, StepJournal, start_over)
         self._journal = kept or StepJournal({}, {})
@@ -123,7 +120,7 @@ class StepStates:
         # The files that a moses.ini names are inputs themselves, wherever they are.
         nameless = {path: _without_folders(path, content) for path, content in written.items()}
         known = {
-            os.path.normpath(self._names.folder / name): digest
+            os.path.normpath(names.folder / name): digest
             for name, digest in self._journal.digests.items()
         }
         self._files = journal.FileDigests(known, nameless)

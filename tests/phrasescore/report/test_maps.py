@@ -54,18 +54,6 @@ def test_the_sign_of_a_component_does_not_depend_on_the_sign_of_an_eigenvector()
         assert (plane.max(axis=0) > -plane.min(axis=0)).all()
 
 
-def test_what_there_are_too_few_dimensions_for_is_0() -> None:
-    found, shares = principal_components(np.array([[1.0], [3.0]]))
-    assert np.abs(found) == pytest.approx(np.array([[1.0, 0.0], [1.0, 0.0]]))
-    assert shares.tolist() == [1.0, 0.0]
-
-
-def test_equal_points_have_no_components() -> None:
-    found, shares = principal_components(np.ones((3, 4)))
-    assert not found.any()
-    assert shares.tolist() == [0.0, 0.0]
-
-
 def test_two_clusters_stay_apart_in_a_map() -> None:
     found = neighbour_map(clusters(80))
     distances = np.linalg.norm(found[:, None] - found[None], axis=2)
@@ -92,10 +80,6 @@ def test_a_map_has_the_perplexity_that_is_told(
     monkeypatch.setattr(sklearn.manifold, "TSNE", build)
     assert np.isfinite(neighbour_map(clusters(points))).all()
     assert asked == [choose_perplexity(points)] == [expected]
-
-
-def test_vectors_of_one_dimension_make_a_map() -> None:
-    assert neighbour_map(np.arange(6.0)[:, None]).shape == (6, 2)
 
 
 # Sections

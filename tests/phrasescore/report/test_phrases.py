@@ -2,24 +2,53 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from phrasescore.generation.generator import Generated
 from phrasescore.generation.sampling import CountedSample
 from phrasescore.records import PhrasePair
-from phrasescore.report import inputs
-from phrasescore.report.blocks import Points
+from phrasescore.report import inputs, phrases
+from phrasescore.report.blocks import Points, Section
 from phrasescore.report.inputs import (
+    NamedModel,
+    ReportInputs,
     Reservoir,
+    SectionPlan,
     SourcePhrase,
     TableChoice,
     TablePair,
     choose_from_table,
 )
-from phrasescore.report.phrases import preference_section, score_section
-from tests.phrasescore.report.report_blocks import blocks_of, pair, table_of
+from phrasescore.settings.config import Config
+from tests.phrasescore.report.report_blocks import blocks_of, pair, section_of, table_of
+
+Make = Callable[..., Section]
+CHECKPOINT: Any = SimpleNamespace(reverse=False, config=Config(kind="encoder-decoder"))
+
+
+@pytest.fixture
+def make(monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return a function that makes a section of what was chosen, and of what networks say of it."""
+
+    def section(
+        plan: SectionPlan,
+        choice: TableChoice,
+        scores: dict[str, list[float]],
+        drawn: dict[str, list[list[CountedSample]]] | None = None,
+    ) -> Section:
+        monkeypatch.setattr(ReportInputs, "table_choice", choice)
+        monkeypatch.setattr(NamedModel, "column", 0)
+        monkeypatch.setattr(phrases, "_score", lambda _inputs, model, _pairs: scores[model.name])
+        samples = drawn or {name: [[] for _ in range(9)] for name in scores}
+        monkeypatch.setattr(phrases, "_draw", lambda _inputs, model, _: samples[model.name])
+        return section_of(plan, models=[NamedModel(name, CHECKPOINT) for name in scores])
+
+    return section
+
 
 PAIRS = [
     pair("<b>", "a &amp; b", 0.5, 12.0),
@@ -29,9 +58,9 @@ PAIRS = [
 ]
 
 
-def test_each_pair_is_a_point_with_both_scores_and_both_phrases() -> None:
-    section = score_section(PAIRS, [("rnn", [-1.0, -3.0, -2.0, -5.0], 0)], 1000)
-    points = blocks_of(section)["scores-1"]
+def test_each_pair_is_a_point_with_both_scores_and_both_phrases(make: Make) -> None:
+    choice = TableChoice(PAIRS, [], [], [], num_pairs=1000, num_long=0)
+    points = blocks_of(make(phrases.scores, choice, {"rnn": [-1.0, -3.0, -2.0, -5.0]}))["scores-1"]
     assert isinstance(points, Points)
     # A probability of 0 is where Moses has it.
     assert points.x == pytest.approx([math.log(0.5), 0.0, -100.0, math.log(0.25)])
@@ -47,10 +76,11 @@ def test_each_pair_is_a_point_with_both_scores_and_both_phrases() -> None:
     assert " 4 of 1,000 pairs. " in points.caption
 
 
-def test_correlations_are_those_of_scores_in_a_line() -> None:
+def test_correlations_are_those_of_scores_in_a_line(make: Make) -> None:
     pairs = [pair("a", "a", probability) for probability in (0.5, 0.25, 0.125)]
     scores = [2 * math.log(each.scores[0]) for each in pairs]
-    points = blocks_of(score_section(pairs, [("rnn", scores, 0)], 3))["scores-1"]
+    choice = TableChoice(pairs, [], [], [], num_pairs=3, num_long=0)
+    points = blocks_of(make(phrases.scores, choice, {"rnn": scores}))["scores-1"]
     assert points.caption.endswith("1.00 (Pearson), 1.00 of their ranks (Spearman).")
 
 
@@ -62,34 +92,30 @@ PHRASE = SourcePhrase(
         for name, probability in (("a", 0.3), ("b", 0.05), ("c", 0.4), ("d", 0.2), ("e", 0.05))
     ],
 )
-NETWORK = {
-    line.pair: math.log(probability)
-    for line, probability in zip(PHRASE.targets, (0.25, 0.5, 0.01, 0.125, 0.02), strict=True)
-}
+NETWORK = [math.log(probability) for probability in (0.25, 0.5, 0.01, 0.125, 0.02)]
 
 
 def chosen(frequent: list[SourcePhrase], rare: list[SourcePhrase]) -> TableChoice:
     return TableChoice([], [], frequent, rare, num_pairs=0, num_long=0)
 
 
-def test_preferences_are_the_three_best_of_the_table_and_of_the_network() -> None:
-    models = {"rnn": NETWORK}
-    section = preference_section(chosen([PHRASE], []), models, column=0, drawn={})
+def test_preferences_are_the_three_best_of_the_table_and_of_the_network(make: Make) -> None:
+    section = make(phrases.preferences, chosen([PHRASE], []), {"rnn": NETWORK})
     found = table_of(section, "preferences-frequent")
     assert found.columns == (
         *("source phrase", "times extracted", "targets", "the table prefers", "rnn prefers"),
+        "rnn draws",
     )
     by_table, by_network = "c (0.400)\na (0.300)\nd (0.200)", "b (0.500)\na (0.250)\nd (0.125)"
-    assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network),)
+    assert found.rows == (("la maison est bleue", 10, 5, by_table, by_network, ""),)
     assert set(blocks_of(section)) == {"preferences-frequent"}
-    assert preference_section(chosen([], []), {}, column=0, drawn={}).blocks == ()
 
 
-def test_several_networks_have_columns_of_their_own() -> None:
-    unlikely = {each: -10.0 - value for each, value in NETWORK.items()}
-    models = {"one": NETWORK, "two": unlikely}
-    found = table_of(preference_section(chosen([], [PHRASE]), models, 0, {}), "preferences-rare")
-    assert found.columns[4:] == ("one prefers", "two prefers")
+def test_several_networks_have_columns_of_their_own(make: Make) -> None:
+    models = {"one": NETWORK, "two": [-10.0 - value for value in NETWORK]}
+    section = make(phrases.preferences, chosen([], [PHRASE]), models)
+    found = table_of(section, "preferences-rare")
+    assert found.columns[4:] == ("one prefers", "two prefers", "one draws", "two draws")
     # exp(-10) / 0.01 is 0.0045, exp(-10) / 0.02 half of that, exp(-10) / 0.125 0.0004.
     assert found.rows[0][5] == "c (0.005)\ne (0.002)\nd (< 0.001)"
 
@@ -98,11 +124,12 @@ def counted(text: str, times: int, log_prob: float) -> CountedSample:
     return CountedSample(Generated(tuple(text.split()), log_prob), times)
 
 
-def test_samples_are_the_five_best_with_their_counts() -> None:
+def test_samples_are_the_five_best_with_their_counts(make: Make) -> None:
     drawn = [counted(name, 10 - at, -1.0 - at) for at, name in enumerate("bxacyz")]
-    section = preference_section(chosen([PHRASE], []), {}, 0, {"m": [drawn]})
-    found = table_of(section, "preferences-frequent")
-    assert found.columns[-1] == "m draws"
+    models, choice = {"m": NETWORK}, chosen([PHRASE], [])
+    found = table_of(
+        make(phrases.preferences, choice, models, {"m": [drawn]}), "preferences-frequent"
+    )
     ((source, *_, lines),) = found.rows
     assert source == "la maison est bleue"
     assert str(lines).split("\n") == [
@@ -114,12 +141,11 @@ def test_samples_are_the_five_best_with_their_counts() -> None:
     ]
 
 
-def test_samples_of_rare_phrases_come_after_those_of_frequent_ones() -> None:
-    other = SourcePhrase(("x",), [pair("x", "y", 1.0, 1.0)])
-    models = {name: [[counted("a", 1, -1)], [counted("q", 2, -2)]] for name in "mn"}
-    section = preference_section(chosen([PHRASE], [other]), {}, 0, models)
-    found = table_of(section, "preferences-rare")
-    assert found.columns[-2:] == ("m draws", "n draws")
+def test_samples_of_rare_phrases_come_after_those_of_frequent_ones(make: Make) -> None:
+    choice = chosen([PHRASE], [SourcePhrase(("x",), [pair("x", "y", 1.0, 1.0)])])
+    models = {name: [*NETWORK, -1.0] for name in "mn"}
+    drawn = {name: [[counted("a", 1, -1)], [counted("q", 2, -2)]] for name in "mn"}
+    found = table_of(make(phrases.preferences, choice, models, drawn), "preferences-rare")
     assert [row[-2:] for row in found.rows] == [("q (× 2, -2.00, new)", "q (× 2, -2.00, new)")]
 
 

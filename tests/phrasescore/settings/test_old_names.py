@@ -56,13 +56,10 @@ def test_other_names_have_no_other_name(name: str) -> None:
 def test_an_exact_name_wins() -> None:
     weights: Weights = {"RNN0": (1.0,), "EncoderDecoder0": (2.0,)}
     for names in (["RNN0"], ["EncoderDecoder0"], ["RNN0", "EncoderDecoder0"]):
-        assert weights_for(names, weights, "w") == weights
-    assert weights_for(["LM0"], weights, "w") == weights
-
-
-def test_both_names_of_a_feature_need_both_weights() -> None:
-    with pytest.raises(PhrasescoreError, match=r"^w: there is no weight for EncoderDecoder0, and"):
-        weights_for(["RNN0", "EncoderDecoder0"], {"RNN0": (1.0,)}, "w")
+        assert weights_for(names, weights) == weights
+    assert weights_for(["LM0"], weights) == weights
+    one: Weights = {"RNN0": (1.0,)}
+    assert weights_for(["RNN0", "EncoderDecoder0"], one) == one
 
 
 @pytest.mark.parametrize("lists", [OLD_LIST, NEW_LIST])
@@ -81,19 +78,6 @@ def test_rerank_and_tune_match_old_and_new_names(
     assert "without a weight" not in result.stderr
     assert f"\n{lists.split('= ')[1].split()[1]}= " in Path("tuned").read_text()
     assert Path("lists").read_text() == lists
-
-
-def test_lists_with_both_names_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    Path("lists").write_text(OLD_LIST.replace("Attention", "RNNsearch0= -1 Attention"))
-    Path("weights").write_text("LM0= 0.25\nAttention0= 0.25\n")
-    Path("references").write_text("b a\n")
-    given = ("--weights", "weights")
-    problem = "weights: there is no weight for RNNsearch0, and the weight of Attention0 may be for"
-    check_refusal(run("rerank", "lists", *given, "-o", "out"), problem)
-    tune = ("tune", "--lists", "lists", "--references", "references")
-    check_refusal(run(*tune, *given, "-o", "out"), problem)
-    assert not Path("out").exists()
 
 
 def test_the_kind_of_an_old_model_is_read(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 import phrasescore
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.generation import Generating, Segmenting
+from phrasescore.settings.scoring import Generating, Segmenting
 from tests.doubles import RandomModel
 from tests.log import warnings
 

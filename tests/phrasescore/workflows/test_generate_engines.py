@@ -8,7 +8,7 @@ import phrasescore
 from phrasescore.generation.beam_search import BATCH_ROWS
 from phrasescore.generation.sampling import BATCH_SAMPLES
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.generation import Generating
+from phrasescore.settings.scoring import Generating
 from tests.doubles import RandomModel
 
 pytestmark = pytest.mark.usefixtures("one_thread")

@@ -14,7 +14,7 @@ from phrasescore.errors import ArgumentError
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.generation import Generating, Segmenting
+from phrasescore.settings.scoring import Generating, Segmenting
 from tests.doubles import RandomCslm, RandomModel
 from tests.tiny_runs import write_table
 

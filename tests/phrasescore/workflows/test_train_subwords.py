@@ -25,7 +25,7 @@ from phrasescore.progress import Progress
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
-from phrasescore.settings.generation import Generating
+from phrasescore.settings.scoring import Generating
 from phrasescore.settings.training import ListTraining, NewNetwork
 from phrasescore.training.stores import PairStore
 from phrasescore.workflows.fine_tune import fine_tune

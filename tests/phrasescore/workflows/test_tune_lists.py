@@ -10,7 +10,7 @@ from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.errors import ArgumentError
 from phrasescore.progress import Progress
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.tuning import ListTuning
+from phrasescore.settings.training import ListTuning
 from tests.log import warnings
 from tests.phrasescore.cli.tune.conftest import _few_starts as _few_starts
 from tests.phrasescore.cli.tune.tune_folder import TuneFolder

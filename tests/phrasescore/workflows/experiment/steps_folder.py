@@ -11,7 +11,7 @@ import pytest
 from phrasescore.io.folders import locked
 from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.run import run_steps
-from phrasescore.workflows.experiment.steps import Step, StepStates
+from phrasescore.workflows.experiment.steps import FileNames, Step, StepStates
 from tests.forked import Forked
 
 # The program: writes what it read, with the step's name before it, and a line into "calls".
@@ -53,7 +53,7 @@ def run(
         if was_run:
             names.append(step.name)
 
-    run_steps(steps, StepStates(folder), folder / "logs", jobs, say, after)
+    run_steps(steps, StepStates(FileNames(folder)), folder / "logs", jobs, say, after)
     return names
 
 
@@ -89,7 +89,7 @@ class Steps:
         return run(self.folder, self.steps(*more), self.said.append)
 
     def done(self, *more: str) -> list[bool]:
-        return StepStates(self.folder).done(self.steps(*more))
+        return StepStates(FileNames(self.folder)).done(self.steps(*more))
 
     def calls(self) -> list[str]:
         return (self.folder / "calls").read_text().splitlines()
@@ -129,5 +129,5 @@ def run_all(folder: str, tests: str, jobs: str, *more: str) -> None:
     pytest.MonkeyPatch().setattr(process, "PROGRAM", program)
     with locked(made.folder) as lock:
         steps = made.steps() + [made.step(name, "input2") for name in more]
-        states, logs = StepStates(made.folder), made.folder / "logs"
+        states, logs = StepStates(FileNames(made.folder)), made.folder / "logs"
         run_steps(steps, states, logs, int(jobs), lambda _: None, lambda *_: None, (lock,))

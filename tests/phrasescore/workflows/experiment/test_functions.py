@@ -26,8 +26,6 @@ from tests.phrasescore.workflows.experiment.experiment_folder import CONFIG, pla
 
 FILES = """\
 alignments = "train.en"
-lexicon = "lex"
-lm = "five.arpa"
 monolingual = "train.fr"
 [engine]
 threads = 3
@@ -40,6 +38,9 @@ systems = ["Baseline", "+CSLM+RNN",
 MODELS = """
 [engine.search]
 stack = 5
+[features]
+lexicon.lexicon = "lex"
+lm.lm = "five.arpa"
 [tuning]
 replicas = 1
 metric = "cer"

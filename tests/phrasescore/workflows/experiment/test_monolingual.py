@@ -13,8 +13,9 @@ from moses_integration.moses_ini import MosesIni, load_weights
 from phrasescore.settings.building import Estimating
 from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.functions import start_weights
-from phrasescore.workflows.experiment.monolingual import check_words, ngram_order
+from phrasescore.workflows.experiment.model_steps import ngram_order
 from phrasescore.workflows.experiment.plan import build_plan
+from phrasescore.workflows.experiment.texts import check_words
 from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
     CONFIG,

@@ -19,7 +19,7 @@ ROW = (
     "lists = ['encoder-decoder', 'qe', 'lexicon', 'length_ratio']}"
 )
 SYSTEMS = f"systems = ['Baseline', '+RNN', {ROW}]\n"
-FEATURES = "[features.qe]\ncommand = 'sh qe.sh --model lex.f2e'\n"
+FEATURES = "[features]\nqe.command = 'sh qe.sh --model lex.f2e'\nlexicon.lexicon = 'lex.f2e'\n"
 
 
 @pytest.fixture
@@ -33,7 +33,6 @@ def here(doubles: Path) -> Path:
     (here / "qe.sh").write_text("while read line; do echo 0; done\n")
     (here / "lex.f2e").write_text("a b 1\n")
     text = (doubles / "x.toml").read_text().partition("\n")[2]
-    text = text.replace("[engine]", "lexicon = 'lex.f2e'\n[engine]")
     (here / "x.toml").write_text(f"{SYSTEMS}{text}{FEATURES}")
     succeeded(run("experiment", "here/x.toml", "-o", "here/out"))
     (doubles / "calls").unlink()

@@ -71,7 +71,7 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
         ("lists = ['qee']", "", "unknown model or feature 'qee'; did you mean 'qe'?"),
         ("columns = ['uneven_brackets']", "", "feature uneven_brackets is only for rescore"),
         ("search = ['copied_words']", "", "unknown model or feature 'copied_words'"),
-        ("", "[features.lm]\ncommand = 'x'", "is another model's or feature's name"),
+        ("", "[features.length_ratio]\ncommand = 'x'", "is another model's or feature's name"),
         ("", "[features.x]", "expected one of model, ctranslate2, command"),
         ("", "[features.x]\ncommand = 'x'\nctranslate2 = 'y'", "found command and ctranslate2"),
         ("", "[features.x]\ncommand = './no'", "x.toml: [features.x] command: there is no program"),

@@ -198,8 +198,8 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
         (folder / name).write_text("")
     before = "systems = ['Baseline', {name = '+lexicon', columns = ['lexicon', 'number_mismatch']}"
     before += ", {name = '+lm', lists = ['lm', 'lexicon', 'lstm', 'length_ratio']}]"
-    config = CONFIG.replace("[engine]", "lexicon = 'lex.f2e'\nlm = 'five.arpa'\n[engine]")
-    (folder / "x.toml").write_text(f"{before}\n{config}\n{ONE}")
+    features = "[features]\nlexicon.lexicon = 'lex.f2e'\nlm.lm = 'five.arpa'\n"
+    (folder / "x.toml").write_text(f"{before}\n{CONFIG}\n{ONE}{features}")
     plan = build_plan(read_experiment("x.toml"), folder / "out")
     steps = steps_of(plan)
     lexicon, lm = Lexicon(str(folder / "lex.f2e")), LanguageModel(str(folder / "five.arpa"))

@@ -18,7 +18,7 @@ from phrasescore.settings.training import NewNetwork
 from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.process import RunningStep, stop
 from phrasescore.workflows.experiment.run import time_left
-from phrasescore.workflows.experiment.steps import Step, StepState, StepStates
+from phrasescore.workflows.experiment.steps import FileNames, Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 
 
@@ -28,11 +28,11 @@ def test_warnings_of_the_last_run_are_kept(steps: Steps) -> None:
     (steps.folder / "command.py").write_text(code)
     step = steps.step("a", "input")
     run(steps.folder, [step])
-    assert StepStates(steps.folder).state(step).warnings == ["it is odd", "so it is"]
+    assert StepStates(FileNames(steps.folder)).state(step).warnings == ["it is odd", "so it is"]
     (steps.folder / "command.py").write_text(COMMAND)
     (steps.folder / "input").write_text("news")
     run(steps.folder, [step])
-    assert StepStates(steps.folder).state(step).warnings == []
+    assert StepStates(FileNames(steps.folder)).state(step).warnings == []
 
 
 def test_a_step_that_fails_shows_the_end_of_its_log_and_leaves_no_output(steps: Steps) -> None:
@@ -63,7 +63,7 @@ def test_a_step_that_ends_well_without_its_output_has_failed(
     step = Step("nothing", "nothing", {}, (), (steps.folder / "output",))
     with pytest.raises(PhrasescoreError, match=r"nothing wrote no .*output .*no output"):
         run(steps.folder, [step])
-    assert not StepStates(steps.folder).is_done(step)
+    assert not StepStates(FileNames(steps.folder)).is_done(step)
 
 
 def test_what_an_interrupted_command_wrote_is_no_result(steps: Steps) -> None:
@@ -132,7 +132,7 @@ def test_an_output_that_was_whole_when_the_run_was_killed_is_kept(steps: Steps, 
     steps.run()
     assert steps.calls() == ["a", "b", "other"]
     assert steps.done() == [True, True, True]
-    warnings = StepStates(steps.folder).state(steps.steps()[1]).warnings
+    warnings = StepStates(FileNames(steps.folder)).state(steps.steps()[1]).warnings
     assert warnings == (["it is odd"] if read else ["it is even", "it is odd"])
 
 
@@ -205,7 +205,7 @@ def test_each_step_is_said_with_its_time_and_what_is_left(
 
 def test_the_time_that_is_left_is_that_of_limits_and_of_finished_steps(steps: Steps) -> None:
     steps.run()
-    states = StepStates(steps.folder)
+    states = StepStates(FileNames(steps.folder))
     done = steps.steps()[0]
     states.state(done).seconds = 90.0
     new = [
