@@ -32,7 +32,7 @@ from phrasescore.workflows.building.preparation import (
     TextPreparer,
     name_in_ini,
 )
-from phrasescore.workflows.building.work_folder import WorkFolder, open_work_folder
+from phrasescore.workflows.work_folder import WorkFolder, open_work_folder
 
 _logger = logging.getLogger(__name__)
 
@@ -95,13 +95,15 @@ def build(
     model, work = model_folders(output)
     inputs.check_paths(model)
     with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
+        with writing(folder.files):
+            folder.files.mkdir(exist_ok=True)
         builder = _SystemBuilder(
             inputs, folder, Path(os.path.abspath(model)), usable_threads(workers)
         )
         builder.run(lm_order, progress)
         folder.publish()
-    done = folder.journal
-    return BuildSummary(done.sentences, done.left_out, done.pairs, str(model / "moses.ini"))
+    counts = [folder.journal.counts.get(name, 0) for name in ("sentences", "left_out", "pairs")]
+    return BuildSummary(*counts, str(model / "moses.ini"))
 
 
 class _BuildStep(NamedTuple):
@@ -132,7 +134,8 @@ class _SystemBuilder:
         folder = self._folder
         if "prepare" not in folder.journal.done:
             self._prepare(progress)
-        sentences, left_out = folder.journal.sentences, folder.journal.left_out
+        counts = folder.journal.counts
+        sentences, left_out = counts.get("sentences", 0), counts.get("left_out", 0)
         if left_out:
             _logger.info(
                 "skipped %s of %s: empty, longer than %d words%s, or one side %d times the other",
@@ -156,8 +159,8 @@ class _SystemBuilder:
 
                 report(0.0)
                 with self._temporary() as temporary:
-                    counts = step.run(temporary, report)
-                folder.finish_step(step.name, **counts)
+                    found = step.run(temporary, report)
+                folder.finish_step(step.name, **found)
                 before += step.seconds
             meter.update(sentences - meter.done)
 

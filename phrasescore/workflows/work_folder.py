@@ -1,8 +1,8 @@
-"""The work folder of an unfinished system: its journal, the finished files, and temporary ones.
+"""The work folder of an unfinished folder: its journal, the finished files, and those of steps.
 
 ============= ==================================================================================
 build.json    the journal: settings, inputs and finished steps
-model/        the files of the system
+model/        the files of the new folder
 lock          held as long as a process is at work
 other names   files of a step
 ============= ==================================================================================
@@ -23,34 +23,35 @@ from phrasescore.io.journal import Number, check_settings, read_journal, write_j
 from phrasescore.io.output import writing
 
 _JOURNAL = "build.json"
+_PUBLISH = "publish"  # the last step: there may be a folder that is this run's
 _START_OVER = "remove the folder to start over"
 
 
-class BuildJournal(msgspec.Struct):
+class WorkJournal(msgspec.Struct):
     """The content of ``build.json``."""
 
     inputs: dict[str, str]  # settings, and digests of files
     done: list[str] = []  # names of finished steps
-    sentences: Number = 0  # in the training text
-    left_out: Number = 0
-    pairs: Number = 0  # distinct
+    counts: dict[str, Number] = {}  # what the steps have counted
 
 
 class WorkFolder:
-    """The work folder of one system, locked and with a journal; see the module's docstring."""
+    """The work folder of one run, locked and with a journal; see the module's docstring."""
 
-    def __init__(self, path: Path, model: Path, journal: BuildJournal) -> None:
+    def __init__(self, path: Path, model: Path, journal: WorkJournal) -> None:
         self.path, self._model, self.journal = path, model, journal
         self.files = path / "model"
 
     def finish_step(self, name: str, **counts: int) -> None:
         """Record that a step is finished, and its counts."""
-        done = [*self.journal.done, name]
-        self.journal = msgspec.structs.replace(self.journal, done=done, **counts)
+        done = list(dict.fromkeys([*self.journal.done, name]))
+        counts = self.journal.counts | counts
+        self.journal = msgspec.structs.replace(self.journal, done=done, counts=counts)
         write_journal(self.path / _JOURNAL, self.journal)
 
-    def publish(self) -> None:
-        """Write the model folder, and remove this one."""
+    def publish(self, *, keep: bool = False) -> None:
+        """Write the new folder, and remove this one unless it is to be kept."""
+        self.finish_step(_PUBLISH)
         if not self._is_published():
             with writing_folder(self._model) as new, writing(self._model):
                 for file in self.files.iterdir():
@@ -58,7 +59,8 @@ class WorkFolder:
                         os.link(file, new / file.name)
                     except OSError:  # not all file systems have hard links
                         shutil.copyfile(file, new / file.name)
-        self.remove()
+        if not keep:
+            self.remove()
 
     def clear(self) -> None:
         """Remove everything but the lock, the journal last: it marks the folder as a run's."""
@@ -82,8 +84,8 @@ class WorkFolder:
         )
 
     def check_model(self) -> None:
-        """Reject a model folder that the unfinished run has not written."""
-        is_done = "configure" in self.journal.done
+        """Reject a folder that the unfinished run has not written."""
+        is_done = _PUBLISH in self.journal.done
         if os.path.lexists(self._model) and not (is_done and self._is_published()):
             raise PhrasescoreError(
                 f"{self._model}: already exists; remove it or choose another --output"
@@ -102,7 +104,7 @@ def open_work_folder(
     """
     check_folder_above(model)
     with locked(work):
-        journal = read_journal(work / _JOURNAL, BuildJournal, _START_OVER)
+        journal = read_journal(work / _JOURNAL, WorkJournal, _START_OVER)
         others = sorted({path.name for path in work.iterdir()} - {LOCK, f"{_JOURNAL}.new"})
         if journal is None and others:
             problem = "expected a folder for this run only, found other files in it, such as"
@@ -112,15 +114,13 @@ def open_work_folder(
             problem = "holds an unfinished run; continue it with --resume, or remove the folder"
             raise PhrasescoreError(f"{work}: {problem}")
         if journal is None or not is_begun:
-            journal = BuildJournal(dict(inputs))
+            journal = WorkJournal(dict(inputs))
         folder = WorkFolder(work, model, journal)
         check_settings(journal.inputs, inputs, f"{work}: the run", _START_OVER)
         try:
             if not is_begun:
                 folder.clear()
             write_journal(work / _JOURNAL, journal)
-            with writing(folder.files):
-                folder.files.mkdir(exist_ok=True)
             folder.check_model()
             yield folder
         except BaseException:
