@@ -52,11 +52,10 @@ _SUCCESSORS = Path(__file__).with_name("successors.toml")
 VERBS = {
     verb: module
     for module, verbs in {
-        "build": ("build", "build-lm"),
-        "experiment": ("experiment", "init"),
         "networks": ("export", "train"),
         "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
+        "systems": ("build", "build-lm", "experiment", "init"),
         "texts": ("evaluate", "perplexity", "rerank", "select"),
         "translate": ("generate", "segment", "serve", "translate"),
         "tune": ("tune",),
