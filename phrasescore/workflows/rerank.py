@@ -75,7 +75,7 @@ def rerank(
             if list_file is not None:
                 list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
-        unweighted = _check_used(score, weights)
+        unweighted = _check_used(score)
     return RerankSummary(sentences, meter.done, moved, unweighted)
 
 
@@ -85,7 +85,7 @@ def rerank_lists(lists: HypothesisLists, *, weights: WeightsSource) -> list[list
     score = _open_score(weights)
     lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
     if lists:
-        _check_used(score, weights)
+        _check_used(score)
     return hypotheses_of(lines)
 
 
@@ -103,22 +103,18 @@ class _MatchedSum(WeightedSum):
         return super().__call__(nbest)
 
 
-def _open_score(weights: WeightsSource) -> WeightedSum:
-    known = load_weights(weights).lists
-    check_weights(known, _name_of(weights))
-    return _MatchedSum(known, where=_name_of(weights))
+def _open_score(weights: WeightsSource) -> _MatchedSum:
+    known, where = load_weights(weights).lists, weights_path(weights) or "the weights"
+    check_weights(known, where)
+    return _MatchedSum(known, where=where)
 
 
-def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
+def _check_used(score: _MatchedSum) -> tuple[str, ...]:
     used = {name: score.weights[name] for name in score.used}
-    check_weights(used, f"{_name_of(weights)}, of features that the lists have")
+    check_weights(used, f"{score.where}, of features that the lists have")
     unused = [name for name in score.weights if name not in score.used]
     if unused:
         _logger.warning(
             "no hypothesis has these features, which have weights: %s", ", ".join(unused)
         )
     return tuple(sorted(score.unweighted))
-
-
-def _name_of(weights: WeightsSource) -> str:
-    return weights_path(weights) or "the weights"

@@ -18,6 +18,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.output import open_output, optional_path, writing
 from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.systems.folder import write_system
@@ -91,16 +92,15 @@ def build(
         tuple(os.fspath(path) for path in lm_texts),
         settings,
     )
-    lm_order = inputs.check()
     model, work = model_folders(output)
-    inputs.check_paths(model)
+    inputs.check(model)
     with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
         with writing(folder.files):
             folder.files.mkdir(exist_ok=True)
         builder = _SystemBuilder(
             inputs, folder, Path(os.path.abspath(model)), usable_threads(workers)
         )
-        builder.run(lm_order, progress)
+        builder.run(progress)
         folder.publish()
     counts = [folder.journal.counts.get(name, 0) for name in ("sentences", "left_out", "pairs")]
     return BuildSummary(*counts, str(model / "moses.ini"))
@@ -126,11 +126,8 @@ class _SystemBuilder:
         self._aligned = files / "aligned.grow-diag-final-and"
         self._more = folder.path / "lm-text"
 
-    def run(self, lm_order: int | None, progress: ProgressCallback | None) -> None:
-        """Run the steps that are not finished.
-
-        :param lm_order: the order of the given n-gram model.
-        """
+    def run(self, progress: ProgressCallback | None) -> None:
+        """Run the steps that are not finished."""
         folder = self._folder
         if "prepare" not in folder.journal.done:
             self._prepare(progress)
@@ -147,7 +144,7 @@ class _SystemBuilder:
                 else "",
                 MAX_RATIO,
             )
-        steps = [step for step in self._steps(lm_order) if step.name not in folder.journal.done]
+        steps = [step for step in self._steps() if step.name not in folder.journal.done]
         whole = sum(step.seconds for step in steps)
         before = 0.0
         with Meter("build", "sentences", progress, total=sentences) as meter:
@@ -164,15 +161,15 @@ class _SystemBuilder:
                 before += step.seconds
             meter.update(sentences - meter.done)
 
-    def _steps(self, lm_order: int | None) -> list[_BuildStep]:
+    def _steps(self) -> list[_BuildStep]:
         inputs, files = self._inputs, self._folder.files
         steps = []
         if inputs.alignments is None:
             steps.append(_BuildStep("align", 30, self._align))
         steps.append(_BuildStep("tables", 8, self._build_tables))
         models: list[tuple[str, int]] = []
-        if inputs.lm is not None and lm_order is not None:
-            models.append((name_in_ini(inputs.lm, self._model), lm_order))
+        if inputs.lm is not None:
+            models.append((name_in_ini(inputs.lm, self._model), read_ngram_order(inputs.lm)))
         else:
             models.append(("lm.arpa.gz", self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
