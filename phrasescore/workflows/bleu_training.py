@@ -6,7 +6,6 @@ from pathlib import Path
 from moses_integration.decoder.configuration import DecoderConfiguration
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError
-from phrasescore.io.folders import model_folders
 from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
@@ -59,7 +58,6 @@ def train_for_bleu(
     layer_settings(
         find_kind(kind), settings.preset, config, [*settings.changes], settings.limits(), None
     )
-    folder, work = model_folders(output)
     read = read_system(system)
     ini = read.read_ini()
     table = DecoderConfiguration.read(ini.path, read.paths_from).slot("PhraseDictionaryMemory")
@@ -71,7 +69,8 @@ def train_for_bleu(
         "the text": repr([digest_content(str(each)) for each in pair]),
         "the weights": repr(sorted(read.weights.search.items())),
     }
-    with open_work_folder(work, folder, inputs, resume=state.resume) as run:
+    with open_work_folder(output, inputs, resume=state.resume) as run:
+        work = run.path
         source, target, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
         run.finish_step("text")
         start = work / "start" if model is None else Path(model)

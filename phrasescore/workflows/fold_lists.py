@@ -7,6 +7,7 @@ text is cut into folds, and each one is translated with tables of the others.
 
 import logging
 import os
+import shutil
 import tempfile
 from contextlib import ExitStack
 from itertools import groupby
@@ -23,7 +24,6 @@ from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import read_parallel_text, read_together
-from phrasescore.io.folders import model_folders, remove_folder
 from phrasescore.io.output import check_files, open_output, writing
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
@@ -87,9 +87,8 @@ def write_fold_lists(
     text = _AlignedText(os.fspath(source), os.fspath(target), os.fspath(alignments))
     read = read_system(system)
     check_files((*text, *read.files()), ())
-    folder, work = model_folders(output)
     builder = _FoldBuilder(read, text, compute, progress)
-    with open_work_folder(work, folder, {}, resume=resume) as run:
+    with open_work_folder(output, {}, resume=resume) as run:
         with writing(run.files):
             run.files.mkdir(exist_ok=True)
         write_weights(str(run.files / WEIGHTS), read.weights.search)
@@ -97,7 +96,7 @@ def write_fold_lists(
         for number, path in enumerate(lists_in(run.files)):
             if not path.exists():
                 _logger.info("fold %d of %d", number + 1, FOLDS)
-                builder.write(number, work / f"fold{number}", path)
+                builder.write(number, run.path / f"fold{number}", path)
         run.publish()
 
 
@@ -253,4 +252,4 @@ class _FoldBuilder:
             compute=self._compute,
             progress=self._progress,
         )
-        remove_folder(work)
+        shutil.rmtree(work)

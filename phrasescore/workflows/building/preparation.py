@@ -89,8 +89,8 @@ class BuildInputs:
             raise ArgumentError(f"{problem}, which change the words that are aligned")
         if self.lm is not None:
             read_ngram_order(self.lm)
-            if problem := path_problem(name_in_ini(self.lm, model)):
-                raise PhrasescoreError(f"{self.lm}: {problem}")
+            if reason := path_problem(name_in_ini(self.lm, model)):
+                raise PhrasescoreError(f"{self.lm}: {reason}")
 
     def _texts(self) -> dict[str, str]:
         texts = {"SOURCE": self.source, "TARGET": self.target}

@@ -15,7 +15,7 @@ from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
-from phrasescore.io.folders import model_folders, remove_folder
+from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import open_output, optional_path, writing
 from phrasescore.language_models.estimation import estimate
 from phrasescore.language_models.ngram_scorer import read_ngram_order
@@ -92,18 +92,14 @@ def build(
         tuple(os.fspath(path) for path in lm_texts),
         settings,
     )
-    model, work = model_folders(output)
-    inputs.check(model)
-    with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
+    inputs.check(Path(output))
+    with open_work_folder(output, inputs.recorded(), resume=resume) as folder:
         with writing(folder.files):
             folder.files.mkdir(exist_ok=True)
-        builder = _SystemBuilder(
-            inputs, folder, Path(os.path.abspath(model)), usable_threads(workers)
-        )
-        builder.run(progress)
+        _SystemBuilder(inputs, folder, usable_threads(workers)).run(progress)
         folder.publish()
-    counts = [folder.journal.counts.get(name, 0) for name in ("sentences", "left_out", "pairs")]
-    return BuildSummary(*counts, str(model / "moses.ini"))
+    sentences, left_out, pairs = map(folder.count, ("sentences", "left_out", "pairs"))
+    return BuildSummary(sentences, left_out, pairs, str(folder.output / "moses.ini"))
 
 
 class _BuildStep(NamedTuple):
@@ -117,9 +113,8 @@ class _BuildStep(NamedTuple):
 class _SystemBuilder:
     """Builds the files of a system in its work folder, step by step."""
 
-    def __init__(self, inputs: BuildInputs, folder: WorkFolder, model: Path, workers: int) -> None:
-        self._inputs, self._folder, self._model = inputs, folder, model
-        self._workers = workers
+    def __init__(self, inputs: BuildInputs, folder: WorkFolder, workers: int) -> None:
+        self._inputs, self._folder, self._workers = inputs, folder, workers
         self._settings = inputs.settings
         files = folder.files
         self._corpus = files / CORPUS[0], files / CORPUS[1]
@@ -131,8 +126,7 @@ class _SystemBuilder:
         folder = self._folder
         if "prepare" not in folder.journal.done:
             self._prepare(progress)
-        counts = folder.journal.counts
-        sentences, left_out = counts.get("sentences", 0), counts.get("left_out", 0)
+        sentences, left_out = folder.count("sentences"), folder.count("left_out")
         if left_out:
             _logger.info(
                 "skipped %s of %s: empty, longer than %d words%s, or one side %d times the other",
@@ -169,7 +163,8 @@ class _SystemBuilder:
         steps.append(_BuildStep("tables", 8, self._build_tables))
         models: list[tuple[str, int]] = []
         if inputs.lm is not None:
-            models.append((name_in_ini(inputs.lm, self._model), read_ngram_order(inputs.lm)))
+            name = name_in_ini(inputs.lm, self._folder.output)
+            models.append((name, read_ngram_order(inputs.lm)))
         else:
             models.append(("lm.arpa.gz", self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")
