@@ -169,6 +169,13 @@ class PhraseSpan(NamedTuple):
     target_start: int
     target_end: int
 
+    def words(
+        self, source: tuple[str, ...], target: tuple[str, ...]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return the words of both phrases, given those of the sentences."""
+        words = source[self.source_start : self.source_end]
+        return words, target[self.target_start : self.target_end]
+
 
 def parse_segmentation(
     raw: bytes, source_size: int, target_size: int, path: str, line: int

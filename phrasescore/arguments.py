@@ -3,10 +3,9 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
 from typing import Literal, get_args
 
-from phrasescore.errors import ArgumentError, PhrasescoreError
+from phrasescore.errors import ArgumentError
 
 StrPath = str | os.PathLike[str]
 
@@ -85,11 +84,3 @@ def check_sequences(**values: object) -> None:
     for name, value in values.items():
         if isinstance(value, str | os.PathLike):
             raise ArgumentError(f"{name}: expected a sequence, got the string {str(value)!r}")
-
-
-def check_extra(extra: str, use: str, modules: Iterable[str]) -> None:
-    """Check that the modules of an optional extra are installed, before any work is done."""
-    if any(find_spec(module) is None for module in modules):
-        raise PhrasescoreError(
-            f"{use} needs packages that are not installed: pip install 'phrasescore[{extra}]'"
-        )

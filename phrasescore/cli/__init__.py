@@ -19,17 +19,21 @@ neither torch nor numpy: a verb imports heavy modules inside its function.
 """
 
 import difflib
+import functools
 import importlib
 import io
 import logging
 import os
 import signal
 import sys
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
 
 import click
 
 from phrasescore import errors
-from phrasescore.cli import options, successors
+from phrasescore.cli import options
 from phrasescore.cli.messages import StderrHandler, say, show_error
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
@@ -40,15 +44,18 @@ from phrasescore.version import __version__
 INTERRUPTED = 130
 READER_GONE = 141
 
+# What took the place of words of earlier versions. Verbs are keys; options are keys of the table of
+# their verb, also with a value: "--method pro".
+_SUCCESSORS = Path(__file__).with_name("successors.toml")
+
 # The module of each verb; it defines a command with the verb's name, with _ for -.
 VERBS = {
     verb: module
     for module, verbs in {
-        "build": ("build", "build-lm"),
-        "experiment": ("experiment", "init"),
         "networks": ("export", "train"),
         "report": ("report", "show"),
         "scoring": ("annotate", "rescore", "score"),
+        "systems": ("build", "build-lm", "experiment", "init"),
         "texts": ("evaluate", "perplexity", "rerank", "select"),
         "translate": ("generate", "segment", "serve", "translate"),
         "tune": ("tune",),
@@ -87,7 +94,7 @@ class VerbGroup(click.Group):
         verbs = self.list_commands(ctx)
         if args[0].startswith("-") or args[0] in verbs:
             return super().resolve_command(ctx, args)
-        if (problem := successors.verb_problem(args[0])) is not None:
+        if (problem := _verb_problem(args[0])) is not None:
             raise click.UsageError(problem, ctx)
         similar = difflib.get_close_matches(args[0], verbs, n=1)
         hint = f" Did you mean {similar[0]!r}?" if similar else ""
@@ -121,7 +128,7 @@ class VerbGroup(click.Group):
         except click.BadOptionUsage as error:
             raise _with_choices(error, self._verb(ctx)) from error
         except click.UsageError as error:
-            problem = successors.option_problem(ctx.invoked_subcommand or "", error)
+            problem = _option_problem(ctx.invoked_subcommand or "", error)
             if problem is None:
                 raise
             raise click.UsageError(problem, error.ctx) from error
@@ -155,6 +162,40 @@ class VerbGroup(click.Group):
 
     def _verb(self, ctx: click.Context) -> click.Command:
         return self.get_command(ctx, ctx.invoked_subcommand or "") or self
+
+
+@functools.cache
+def successors() -> Mapping[tuple[str, ...], str]:
+    """Return the successor of each word that is gone.
+
+    The keys are a verb; a verb and an option; or a verb, an option and a value.
+    """
+    found: dict[tuple[str, ...], str] = {}
+    for verb, named in tomllib.loads(_SUCCESSORS.read_text(encoding="utf-8")).items():
+        of_verb = {"": named} if isinstance(named, str) else named
+        found |= {(verb, *words.split()): successor for words, successor in of_verb.items()}
+    return found
+
+
+def _verb_problem(verb: str) -> str | None:
+    """Return the error for a verb of an earlier version, or None for any other word."""
+    return _successor(verb) if (verb,) in successors() else None
+
+
+def _option_problem(verb: str, error: click.UsageError) -> str | None:
+    """Return the error for an option or a value of an earlier version, or None for others."""
+    words: list[tuple[str, ...]] = []
+    if isinstance(error, click.NoSuchOption):
+        words = [(error.option_name,)]
+    elif isinstance(error, click.BadParameter) and error.param is not None:
+        # click's message for a choice begins with the value in quotation marks.
+        value = error.message.partition("'")[2].partition("'")[0]
+        words = [(option, value) for option in error.param.opts]
+    return next((_successor(verb, *each) for each in words if (verb, *each) in successors()), None)
+
+
+def _successor(*words: str) -> str:
+    return f"{' '.join(words[1:] or words)} is gone: {successors()[words]}"
 
 
 def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.BadOptionUsage:

@@ -90,10 +90,8 @@ def _after_export(given: Given) -> Step | None:
     return "find the network's weight with a Moses that has NPLM", [_tune(decoder)]
 
 
-def _after_lists(given: Given) -> Step | None:
-    if (lists := given["output"]) == "-":
-        return None
-    lists, start = quote(lists), "--weights START_WEIGHTS"
+def _after_lists(given: Given) -> Step:
+    lists, start = quote(given["output"]), "--weights START_WEIGHTS"
     return "find weights if the lists are of the development text, or use weights", [
         f"phrasescore tune --lists {lists} --references REFERENCES {start} -o weights",
         f"phrasescore rerank {lists} --weights weights -o translations",

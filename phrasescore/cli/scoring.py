@@ -1,28 +1,106 @@
 """``phrasescore annotate``, ``rescore`` and ``score``: add scores to tables, lists and text."""
 
 import logging
+from collections.abc import Collection
 from typing import Any
 
 import click
 
-from phrasescore.cli import columns, next_step, options
+from phrasescore.cli import next_step, options
 from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
+from phrasescore.features.columns import COLUMN_KINDS, Column, load_kind, parse_column
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.scoring import Rescoring, TextScoring
 
 _logger = logging.getLogger(__name__)
 
+_ORDER = "phrasescore.columns"
+_SUBJECT: options.Subject = "Networks and features"
+# The option for columns with options, and for scores with a name.
+_GENERAL, _NAMED = "column", "named_scores"
+
+_NAMES = (_GENERAL, _NAMED, *COLUMN_KINDS)
+
+_named_scores = options.files(
+    "--scores named_scores_columns",
+    "Add the scores in FILE, one number per line of the lists, as the feature NAME.",
+    "FILE=NAME",
+    callback=options.matching(".+=.+", "FILE=NAME"),
+    subject=_SUBJECT,
+)
+
+
+def _column_options(names: Collection[str]) -> options.Decorator:
+    """Return an option for each kind of column, and ``--column`` for all kinds."""
+    lines = {name: COLUMN_KINDS[name] for name in names}
+    of_kinds = [
+        options.option(
+            f"--{name.replace('_', '-')} {_param(name)}",
+            line.help,
+            type=options.FILE_NAME if line.metavar in ("MODEL", "FOLDER", "FILE") else str,
+            multiple=True,
+            metavar=line.metavar,
+            subject=_SUBJECT,
+        )
+        for name, line in lines.items()
+    ]
+    general = options.option(
+        f"--{_GENERAL} {_param(_GENERAL)}",
+        "Add a column with options, as in 'model = \"joint\", unnormalized = true'. Every kind of "
+        "column has the option name, its name in n-best lists.",
+        multiple=True,
+        metavar="COLUMN",
+        subject=_SUBJECT,
+    )
+    return options.together(*of_kinds, general)
+
+
+def _param(name: str) -> str:
+    return f"{name}_columns"
+
+
+_of_tables = _column_options([name for name, kind in COLUMN_KINDS.items() if not kind.not_of_phrases])
+_of_lists = _column_options([name for name in COLUMN_KINDS if name != "scores"])
+_of_text = _column_options(["model", "ctranslate2", "command", "feature", "lm"])
+
+
+class OrderedColumns(options.Verb):
+    """A command that records the order of the options that add columns."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Record the order of the options, which their values do not show."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        names = {_param(name): name for name in _NAMES}
+        ctx.meta[_ORDER] = [names[param.name] for param in order if param.name in names]
+        return super().parse_args(ctx, args)
+
+
+def _take_columns(ctx: click.Context, given: dict[str, Any]) -> list[Column]:
+    """Remove the columns from a command's parameters; return them in command-line order."""
+    names = [name for name in _NAMES if _param(name) in given]
+    values = {name: iter(given.pop(_param(name))) for name in names}
+    return [_column(name, next(values[name])) for name in ctx.meta[_ORDER]]
+
+
+def _column(name: str, value: str) -> Column:
+    if name == _GENERAL:
+        return parse_column(value)
+    if name == _NAMED:
+        path, _, name = value.rpartition("=")
+        return load_kind("scores").of(path, name)
+    return load_kind(name).of(value)
+
 
 @options.verb(
     "Add scores of networks to a system's phrase table",
     "annotate system --model model -o new-system",
-    columns.OrderedColumns,
+    OrderedColumns,
     main="--model --feature -o --for --resume --workers",
 )
 @options.argument("table", metavar="SYSTEM|TABLE")
-@columns.of_tables
+@_of_tables
 @options.output
 @heading("Input")
 @options.files(
@@ -42,7 +120,7 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
     """
     from phrasescore.workflows.annotate import annotate as run
 
-    wanted = columns.take_columns(ctx, given)
+    wanted = _take_columns(ctx, given)
     done = run(table, wanted, output, **grouped(run, given), progress=show_progress)
     if given["texts"]:
         counts = f"{done.scored:,} of {done.lines:,}"
@@ -53,14 +131,14 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.verb(
     "Add scores of networks to n-best lists",
     "rescore nbest.gz --source dev.en --model model -o nbest.new.gz",
-    columns.OrderedColumns,
+    OrderedColumns,
     main="--source --model --feature --lm -o --resume --workers --device",
 )
 @options.argument("nbest", metavar="NBEST")
 @heading("Input")
 @options.file("--source", "The tokenised source sentences.", "SRC", required=True)
-@columns.of_lists
-@columns.named_scores
+@_of_lists
+@_named_scores
 @options.of(Rescoring)
 @options.output
 @options.resume
@@ -75,7 +153,7 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
     """
     from phrasescore.workflows.rescore import rescore as run
 
-    wanted = columns.take_columns(ctx, given)
+    wanted = _take_columns(ctx, given)
     done = run(nbest, source, wanted, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)
@@ -85,12 +163,12 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @options.verb(
     "Score sentences and their translations",
     "score test.en test.fr --model model -o scores.tsv",
-    columns.OrderedColumns,
+    OrderedColumns,
     main="--model --feature --lm -o --workers --device",
 )
 @options.argument("source", metavar="SOURCE")
 @options.argument("target", metavar="TARGET")
-@columns.of_text
+@_of_text
 @options.of(TextScoring)
 @options.output
 @options.of(Compute)
@@ -104,7 +182,7 @@ def score(ctx: click.Context, /, source: str, target: str, output: str, **given:
     """
     from phrasescore.workflows.score import score as run
 
-    wanted = columns.take_columns(ctx, given)
+    wanted = _take_columns(ctx, given)
     done = run(source, target, wanted, output, **grouped(run, given), progress=show_progress)
     for line in done.summary():
         _logger.info("%s", line)

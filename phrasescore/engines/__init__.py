@@ -69,11 +69,9 @@ class WorkerPool(ABC, Generic[Item, Result]):
     """The workers of an engine, as a context manager; one thread submits the items.
 
     :ivar workers: number of items that are computed at the same time.
-    :ivar notes: sentences about the workers, to be shown at the end of a run.
     """
 
     workers: int
-    notes: tuple[str, ...] = ()
 
     def __enter__(self) -> Self:
         return self

@@ -236,9 +236,9 @@ class ActorPool(WorkerPool[Item, Result]):
             _logger.warning("a Ray worker died while loading; starting another one")
             self._start_worker()
         elif self._all:
-            note = f"fewer than {self.workers} Ray workers are running: some died while loading"
-            if note not in self.notes:
-                self.notes = (*self.notes, note)
+            if self._lost == _MAX_DEATHS:
+                text = "fewer than %d Ray workers are running: some died while loading"
+                _logger.warning(text, self.workers)
         else:
             problem = "all workers died while loading; was there too little memory?"
             self._fail(PhrasescoreError(f"Ray: {problem} ({first_line(error)})"))

@@ -5,7 +5,6 @@ targets share is computed once, and to the last bit, its values depend only on i
 words. An engine's workers generate the targets for one window of sources at a time.
 """
 
-import logging
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -31,8 +30,6 @@ from phrasescore.scoring.word_probabilities import WordProbabilities
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.kinds import kind_names
 from phrasescore.vocabulary import Vocabulary
-
-_logger = logging.getLogger(__name__)
 
 Source = tuple[str, ...]
 
@@ -289,5 +286,3 @@ class TargetWork:
         with open_pool(engine, self) as pool:
             for targets in pool.map(zip(count(step=size), parts, strict=False)):
                 yield from targets
-        for note in pool.notes:
-            _logger.warning("%s", note)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import msgspec
 
-from phrasescore.arguments import StrPath, check_choice, check_extra, check_sequences
+from phrasescore.arguments import StrPath, check_choice, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, ModelError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
@@ -103,8 +103,9 @@ def make_report(
     if experiment is not None and (references or translations):
         problem = "with --references and --translation: an experiment has its own"
         raise ArgumentError(f"--experiment cannot be combined {problem}")
-    if any(PLANS[key].is_map for key in only):
-        check_extra("report", "report", _EXTRA)
+    if any(PLANS[key].is_map for key in only) and not _is_installed(*_EXTRA):
+        problem = "report needs packages that are not installed"
+        raise PhrasescoreError(f"{problem}: pip install 'phrasescore[report]'")
     found = find_references(references)
     choose_device(compute.device)  # reject a missing device before the long computation
     paths = [table, source, *found, *(path for _, path in translations), *models]

@@ -1,6 +1,5 @@
 """Score the pairs of phrase tables, n-best lists and texts with features."""
 
-import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -44,8 +43,6 @@ from phrasescore.version import __version__
 if TYPE_CHECKING:
     from phrasescore.features.networks import SentenceWork  # imports torch
     from phrasescore.features.score_cache import ScoreCache
-
-_logger = logging.getLogger(__name__)
 
 Floats = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -179,8 +176,6 @@ class Scoring:
         return self
 
     def __exit__(self, *error: Any) -> None:
-        for note in () if self._pool is None else self._pool.notes:
-            _logger.warning("%s", note)
         # After an error, features end work in progress, for which the workers would wait.
         stacks = (self._computing, self._stack) if any(error) else (self._stack, self._computing)
         self._pool = self._cache = None

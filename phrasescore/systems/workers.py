@@ -95,8 +95,6 @@ class TextSearch:
 
     def __exit__(self, *error: object) -> None:
         self._stack.__exit__(*error)  # type: ignore[arg-type]
-        for note in self._pool.notes:
-            _logger.warning("%s", note)
 
     def decode(
         self,

@@ -1,17 +1,13 @@
 """Train a network for a column of a system's phrase table, first for likelihood, then for BLEU."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
-import msgspec
-
 from moses_integration.decoder.configuration import DecoderConfiguration
 from phrasescore.arguments import StrPath
-from phrasescore.errors import ArgumentError, PhrasescoreError
-from phrasescore.io.folders import locked, model_folders, remove_folder
-from phrasescore.io.journal import check_settings, digest_content, read_journal, write_journal
-from phrasescore.io.output import check_files, optional_path, writing
+from phrasescore.errors import ArgumentError
+from phrasescore.io.journal import digest_content
+from phrasescore.io.output import check_files, optional_path
 from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings.compute import Compute
@@ -23,14 +19,10 @@ from phrasescore.workflows.column_training import fine_tune_column
 from phrasescore.workflows.experiment.texts import SystemText, find_alignment
 from phrasescore.workflows.fold_lists import check_folds, write_fold_lists
 from phrasescore.workflows.train import train
+from phrasescore.workflows.work_folder import open_work_folder
 
-_JOURNAL, _START_OVER = "run.json", "remove the folder to start over"
 # Training for BLEU needs less time: it learned no more after 6 minutes, with a network of 30.
 BLEU_SHARE = 0.5
-
-
-class _Journal(msgspec.Struct):
-    inputs: dict[str, str]
 
 
 def train_for_bleu(
@@ -66,29 +58,21 @@ def train_for_bleu(
     layer_settings(
         find_kind(kind), settings.preset, config, [*settings.changes], settings.limits(), None
     )
-    folder, work = model_folders(output)
     read = read_system(system)
     ini = read.read_ini()
     table = DecoderConfiguration.read(ini.path, read.paths_from).slot("PhraseDictionaryMemory")
     path = Path(table.arguments["path"])
     aligned, pair = optional_path(alignments), (Path(text[0]), Path(text[1]))
     check_files((*map(str, pair), aligned), ())
-    if os.path.lexists(folder):
-        raise PhrasescoreError(f"{folder}: already exists; remove it or choose another --output")
     inputs = {
         "the settings": repr((kind, settings, optional_path(model))),
         "the text": repr([digest_content(str(each)) for each in pair]),
         "the weights": repr(sorted(read.weights.search.items())),
     }
-    with locked(work):
-        journal = read_journal(work / _JOURNAL, _Journal, _START_OVER)
-        if journal is not None and not state.resume:
-            problem = "holds an unfinished run; continue it with --resume, or remove the folder"
-            raise PhrasescoreError(f"{work}: {problem}")
-        before = inputs if journal is None else journal.inputs
-        check_settings(before, inputs, f"{work}: the run", _START_OVER)
+    with open_work_folder(output, inputs, resume=state.resume) as run:
+        work = run.path
         source, target, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
-        write_journal(work / _JOURNAL, _Journal(inputs))
+        run.finish_step("text")
         start = work / "start" if model is None else Path(model)
         again = {
             "state": UnfinishedRun(resume=state.resume),
@@ -107,23 +91,19 @@ def train_for_bleu(
             )
         minutes = settings.minutes and settings.minutes * (BLEU_SHARE if model is None else 1)
         feature = f"{table.name}_{len(table.weights)}"
-        trained = work / "model"
-        if not trained.exists():
+        if not run.files.exists():
             fine_tune_column(
                 start,
                 lists,
                 source,
                 target,
-                trained,
+                run.files,
                 kind=kind,
                 settings=ListTraining(feature=feature, minutes=minutes, seed=settings.seed),
                 **again,  # type: ignore[arg-type]
             )
-        record = load_checkpoint(trained).record
-        with writing(folder):
-            trained.rename(folder)
-        if not state.keep_work:
-            remove_folder(work)
+        record = load_checkpoint(run.files).record
+        run.publish(keep=state.keep_work)
     return record
 
 
@@ -131,16 +111,11 @@ def _prepare(
     system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, work: Path
 ) -> tuple[Path, Path, Path]:
     """Return the text in the system's words and its word alignment, after checking them."""
-    try:
-        source, target = text.prepare({"train": given}, work / "text")["train"]
-        links = find_alignment((text.table.parent, system.folder), (source, target))
-        links = links if aligned is None else Path(aligned)
-        if links is None:
-            problem = "found no file aligned.* of the text beside the phrase table"
-            raise ArgumentError(f"--alignments is missing: {problem}")
-        check_folds(system, source, target, links)
-    except PhrasescoreError:
-        if not (work / _JOURNAL).exists():
-            remove_folder(work)
-        raise
+    source, target = text.prepare({"train": given}, work / "text")["train"]
+    links = find_alignment((text.table.parent, system.folder), (source, target))
+    links = links if aligned is None else Path(aligned)
+    if links is None:
+        problem = "found no file aligned.* of the text beside the phrase table"
+        raise ArgumentError(f"--alignments is missing: {problem}")
+    check_folds(system, source, target, links)
     return source, target, links

@@ -108,12 +108,4 @@ def _phrases(nbest: NbestList, source: tuple[str, ...]) -> Iterator[list[PhraseP
         spans = alignments.parse_segmentation(
             raw, len(source), len(found), nbest.path, nbest.first_line + index
         )
-        yield [
-            PhrasePair._make(
-                (
-                    source[each.source_start : each.source_end],
-                    found[each.target_start : each.target_end],
-                )
-            )
-            for each in spans
-        ]
+        yield [PhrasePair._make(each.words(source, found)) for each in spans]

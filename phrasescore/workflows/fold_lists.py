@@ -7,6 +7,7 @@ text is cut into folds, and each one is translated with tables of the others.
 
 import logging
 import os
+import shutil
 import tempfile
 from contextlib import ExitStack
 from itertools import groupby
@@ -23,7 +24,6 @@ from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import read_parallel_text, read_together
-from phrasescore.io.folders import locked, model_folders, remove_folder
 from phrasescore.io.output import check_files, open_output, writing
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
@@ -33,6 +33,7 @@ from phrasescore.systems.folder import INI, WEIGHTS
 from phrasescore.systems.system import System, read_system
 from phrasescore.workflows.building.language_model import build_lm
 from phrasescore.workflows.translate import translate
+from phrasescore.workflows.work_folder import open_work_folder
 
 _logger = logging.getLogger(__name__)
 
@@ -86,23 +87,17 @@ def write_fold_lists(
     text = _AlignedText(os.fspath(source), os.fspath(target), os.fspath(alignments))
     read = read_system(system)
     check_files((*text, *read.files()), ())
-    folder, work = model_folders(output)
     builder = _FoldBuilder(read, text, compute, progress)
-    with locked(work):
-        new = work / "lists"
-        if new.exists() and not resume:
-            problem = "holds an unfinished run; continue it with --resume, or remove the folder"
-            raise PhrasescoreError(f"{work}: {problem}")
-        with writing(new):
-            new.mkdir(exist_ok=True)
-        write_weights(str(new / WEIGHTS), read.weights.search)
-        for number, path in enumerate(lists_in(new)):
+    with open_work_folder(output, {}, resume=resume) as run:
+        with writing(run.files):
+            run.files.mkdir(exist_ok=True)
+        write_weights(str(run.files / WEIGHTS), read.weights.search)
+        run.finish_step("weights")
+        for number, path in enumerate(lists_in(run.files)):
             if not path.exists():
                 _logger.info("fold %d of %d", number + 1, FOLDS)
-                builder.write(number, work / f"fold{number}", path)
-        with writing(folder):
-            new.rename(folder)
-        remove_folder(work)
+                builder.write(number, run.path / f"fold{number}", path)
+        run.publish()
 
 
 def check_folds(system: System, source: StrPath, target: StrPath, alignments: StrPath) -> None:
@@ -257,4 +252,4 @@ class _FoldBuilder:
             compute=self._compute,
             progress=self._progress,
         )
-        remove_folder(work)
+        shutil.rmtree(work)

@@ -21,8 +21,6 @@ from phrasescore.systems.text_checks import UnknownWordCheck
 if TYPE_CHECKING:
     from phrasescore.language_models.word_scorer import WordScorer
 
-_Sentences = list[tuple[str, ...]]
-
 
 @dataclass(frozen=True, slots=True)
 class ModelPerplexity:
@@ -100,14 +98,11 @@ def perplexity(
     ):
         models = _Models(optional_path(model), optional_path(lm), compute, meter)
         for path in paths:
-            sentences = list(UnknownWordCheck(path, models.known_words).counted(_read(path)))
+            words = (line.words for line in read_monolingual_text(path, refuse_marks=True))
+            sentences = list(UnknownWordCheck(path, models.known_words).counted(words))
             rows = tuple(models.measure(sentences))
             found.append(TextPerplexities(path, len(sentences), rows))
     return found
-
-
-def _read(path: str) -> _Sentences:
-    return [line.words for line in read_monolingual_text(path, refuse_marks=True)]
 
 
 class _Models:
@@ -140,7 +135,7 @@ class _Models:
             backed_off = word_scorer.WordScorer(checkpoint, device, precision, backoff=lm)
             self._models["network, backed off"] = backed_off
 
-    def measure(self, sentences: _Sentences) -> Iterable[ModelPerplexity]:
+    def measure(self, sentences: Sequence[tuple[str, ...]]) -> Iterable[ModelPerplexity]:
         for title, model in self._models.items():
             counted = self._meter.track(sentences)
             if isinstance(model, NgramScorer):

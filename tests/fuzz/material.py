@@ -18,7 +18,7 @@ from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, empty_netw
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import TransformerConfig
 from phrasescore.vocabulary import SubwordVocabulary, Vocabulary
-from phrasescore.workflows.building.work_folder import WorkFolder
+from phrasescore.workflows.work_folder import WorkFolder
 from tests.command_line import run
 from tests.conftest import REPOSITORY
 from tests.doubles import RandomCslm, RandomJoint, RandomModel

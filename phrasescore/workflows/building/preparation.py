@@ -75,8 +75,8 @@ class BuildInputs:
     lm_texts: tuple[str, ...]
     settings: Building
 
-    def check(self) -> int | None:
-        """Check files and settings; return the order of the given n-gram model, or None."""
+    def check(self, model: Path) -> None:
+        """Check files and settings, and that the moses.ini in ``model`` can name all of them."""
         settings = self.settings
         paths = [*self._texts().values(), *([self.lm] if self.lm else [])]
         check_files(paths, ())
@@ -87,12 +87,10 @@ class BuildInputs:
         if self.alignments and (settings.tokenize or settings.characters):
             problem = "--alignments cannot be combined with --tokenize or --characters"
             raise ArgumentError(f"{problem}, which change the words that are aligned")
-        return None if self.lm is None else read_ngram_order(self.lm)
-
-    def check_paths(self, model: Path) -> None:
-        """Check that the moses.ini in the folder ``model`` can name the given n-gram model."""
-        if self.lm is not None and (problem := path_problem(name_in_ini(self.lm, model))):
-            raise PhrasescoreError(f"{self.lm}: {problem}")
+        if self.lm is not None:
+            read_ngram_order(self.lm)
+            if reason := path_problem(name_in_ini(self.lm, model)):
+                raise PhrasescoreError(f"{self.lm}: {reason}")
 
     def _texts(self) -> dict[str, str]:
         texts = {"SOURCE": self.source, "TARGET": self.target}

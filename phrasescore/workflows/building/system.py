@@ -15,9 +15,10 @@ from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
-from phrasescore.io.folders import model_folders, remove_folder
+from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import open_output, optional_path, writing
 from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building
 from phrasescore.systems.folder import write_system
@@ -32,7 +33,7 @@ from phrasescore.workflows.building.preparation import (
     TextPreparer,
     name_in_ini,
 )
-from phrasescore.workflows.building.work_folder import WorkFolder, open_work_folder
+from phrasescore.workflows.work_folder import WorkFolder, open_work_folder
 
 _logger = logging.getLogger(__name__)
 
@@ -91,17 +92,14 @@ def build(
         tuple(os.fspath(path) for path in lm_texts),
         settings,
     )
-    lm_order = inputs.check()
-    model, work = model_folders(output)
-    inputs.check_paths(model)
-    with open_work_folder(work, model, inputs.recorded(), resume=resume) as folder:
-        builder = _SystemBuilder(
-            inputs, folder, Path(os.path.abspath(model)), usable_threads(workers)
-        )
-        builder.run(lm_order, progress)
+    inputs.check(Path(output))
+    with open_work_folder(output, inputs.recorded(), resume=resume) as folder:
+        with writing(folder.files):
+            folder.files.mkdir(exist_ok=True)
+        _SystemBuilder(inputs, folder, usable_threads(workers)).run(progress)
         folder.publish()
-    done = folder.journal
-    return BuildSummary(done.sentences, done.left_out, done.pairs, str(model / "moses.ini"))
+    sentences, left_out, pairs = map(folder.count, ("sentences", "left_out", "pairs"))
+    return BuildSummary(sentences, left_out, pairs, str(folder.output / "moses.ini"))
 
 
 class _BuildStep(NamedTuple):
@@ -115,24 +113,20 @@ class _BuildStep(NamedTuple):
 class _SystemBuilder:
     """Builds the files of a system in its work folder, step by step."""
 
-    def __init__(self, inputs: BuildInputs, folder: WorkFolder, model: Path, workers: int) -> None:
-        self._inputs, self._folder, self._model = inputs, folder, model
-        self._workers = workers
+    def __init__(self, inputs: BuildInputs, folder: WorkFolder, workers: int) -> None:
+        self._inputs, self._folder, self._workers = inputs, folder, workers
         self._settings = inputs.settings
         files = folder.files
         self._corpus = files / CORPUS[0], files / CORPUS[1]
         self._aligned = files / "aligned.grow-diag-final-and"
         self._more = folder.path / "lm-text"
 
-    def run(self, lm_order: int | None, progress: ProgressCallback | None) -> None:
-        """Run the steps that are not finished.
-
-        :param lm_order: the order of the given n-gram model.
-        """
+    def run(self, progress: ProgressCallback | None) -> None:
+        """Run the steps that are not finished."""
         folder = self._folder
         if "prepare" not in folder.journal.done:
             self._prepare(progress)
-        sentences, left_out = folder.journal.sentences, folder.journal.left_out
+        sentences, left_out = folder.count("sentences"), folder.count("left_out")
         if left_out:
             _logger.info(
                 "skipped %s of %s: empty, longer than %d words%s, or one side %d times the other",
@@ -144,7 +138,7 @@ class _SystemBuilder:
                 else "",
                 MAX_RATIO,
             )
-        steps = [step for step in self._steps(lm_order) if step.name not in folder.journal.done]
+        steps = [step for step in self._steps() if step.name not in folder.journal.done]
         whole = sum(step.seconds for step in steps)
         before = 0.0
         with Meter("build", "sentences", progress, total=sentences) as meter:
@@ -156,20 +150,21 @@ class _SystemBuilder:
 
                 report(0.0)
                 with self._temporary() as temporary:
-                    counts = step.run(temporary, report)
-                folder.finish_step(step.name, **counts)
+                    found = step.run(temporary, report)
+                folder.finish_step(step.name, **found)
                 before += step.seconds
             meter.update(sentences - meter.done)
 
-    def _steps(self, lm_order: int | None) -> list[_BuildStep]:
+    def _steps(self) -> list[_BuildStep]:
         inputs, files = self._inputs, self._folder.files
         steps = []
         if inputs.alignments is None:
             steps.append(_BuildStep("align", 30, self._align))
         steps.append(_BuildStep("tables", 8, self._build_tables))
         models: list[tuple[str, int]] = []
-        if inputs.lm is not None and lm_order is not None:
-            models.append((name_in_ini(inputs.lm, self._model), lm_order))
+        if inputs.lm is not None:
+            name = name_in_ini(inputs.lm, self._folder.output)
+            models.append((name, read_ngram_order(inputs.lm)))
         else:
             models.append(("lm.arpa.gz", self._settings.order))
             run = partial(self._estimate, self._corpus[1], files / "lm.arpa.gz")

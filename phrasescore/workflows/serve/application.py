@@ -2,12 +2,8 @@
 
 import asyncio
 import base64
-import gzip
 import hashlib
-import io
 import logging
-import re
-import zlib
 from collections.abc import Callable, Sequence
 from html import escape
 from importlib import resources
@@ -22,7 +18,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.settings.compute import Serving
@@ -35,7 +30,7 @@ from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 
 _logger = logging.getLogger(__name__)
 
-_MOST_BYTES = 1 << 20  # of a request's body, also when it is decompressed
+_MOST_BYTES = 1 << 20  # of a request's body
 _MOST_SENTENCES = 100  # of a request
 _MOST_CHARACTERS = 200  # of the reason for a refusal
 _MOST_WAITING = 1000  # sentences of all requests that are not translated yet
@@ -45,7 +40,6 @@ _NOTHING = SystemSentence((), ())
 _FAULTS = {
     400: xml_rpc.WRONG_TYPE,
     408: xml_rpc.TIMEOUT,
-    415: xml_rpc.WRONG_TYPE,
     500: xml_rpc.INTERNAL,
     504: xml_rpc.TIMEOUT,
 }
@@ -67,7 +61,7 @@ class TranslationServer:
         self._collector, self._settings, self._name = collector, settings, name
         self._page, self._headers = _render_page(name)
         self._num_waiting = 0
-        middleware = [Middleware(_in_origin_form)]
+        middleware = []
         if settings.allow_origin:
             origins, methods = settings.allow_origin, ["GET", "POST"]
             cors = Middleware(
@@ -146,13 +140,12 @@ class TranslationServer:
                 TranslationTask(0, _NOTHING, call.nbest, explain=call.align or call.nbest > 0),
             )
             for call in calls
-            if isinstance(call, TranslateCall)
+            if not isinstance(call, Fault)
         ]
         # A sentence that is refused fails its own call only.
         found = iter(await self._translate(request, tasks, tokenized=True, return_exceptions=True))
         answers = [
-            _answer(call, next(found)) if isinstance(call, TranslateCall) else call
-            for call in calls
+            call if isinstance(call, Fault) else _answer(call, next(found)) for call in calls
         ]
         return _xml(answers, is_multicall=is_multicall)
 
@@ -227,17 +220,6 @@ def _ignore(future: "asyncio.Future[Any]") -> None:
         future.exception()
 
 
-def _in_origin_form(application: ASGIApp) -> ASGIApp:
-    """Return the application for targets in absolute form, too, which servers have to accept."""
-    # See RFC 9112, section 3.2.2: ``POST http://host/translate``, as sent to proxies.
-
-    async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-        path = re.sub("(?i)^https?://[^/]*", "", scope["path"]) or "/"
-        await application({**scope, "path": path}, receive, send)
-
-    return answer
-
-
 async def _read_body(request: Request) -> bytes:
     """Return the body; what exceeds the limit is discarded, so that the client gets the answer."""
     parts, size = [], 0
@@ -249,27 +231,7 @@ async def _read_body(request: Request) -> bytes:
             break
     if size > _MOST_BYTES:
         raise HTTPException(413, f"expected a request of at most {_MOST_BYTES:,} bytes")
-    body = b"".join(parts)
-    coding = ", ".join(request.headers.getlist("Content-Encoding"))
-    match coding.lower():
-        case "" | "identity":
-            return body
-        case "gzip" | "x-gzip":
-            return _gunzip(body)
-    problem = f"expected no Content-Encoding, or gzip; found {coding[:_MOST_CHARACTERS]!r}"
-    raise HTTPException(415, problem, {"Accept-Encoding": "gzip"})
-
-
-def _gunzip(body: bytes) -> bytes:
-    """Return the text of a compressed body; no more than the limit is ever decompressed."""
-    try:
-        text = gzip.GzipFile(fileobj=io.BytesIO(body)).read(_MOST_BYTES + 1)
-    except (EOFError, OSError, zlib.error) as error:
-        raise HTTPException(400, f"expected a body in gzip: {error}") from error
-    if len(text) > _MOST_BYTES:
-        problem = f"expected a request of at most {_MOST_BYTES:,} bytes when it is decompressed"
-        raise HTTPException(413, problem)
-    return text
+    return b"".join(parts)
 
 
 async def _wait_until_gone(request: Request) -> None:

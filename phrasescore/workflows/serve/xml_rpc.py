@@ -1,8 +1,8 @@
 """Moses' XML-RPC: the calls that mosesserver takes, and its answers.
 
-See moses/server/TranslationRequest.cpp, and src/system_method.c in xmlrpc-c for the methods of the
-system. Parameters that select other weights or models are refused, and reports that phrasescore
-lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
+See moses/server/TranslationRequest.cpp, and src/system_method.c in xmlrpc-c for
+``system.multicall``. Parameters that select other weights or models are refused, and reports that
+phrasescore lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
 """
 
 import re
@@ -29,23 +29,6 @@ _SWITCHES = (
 )  # fmt: skip
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
-_TYPES: dict[str, type] = {"array": list, "string": str, "struct": dict}
-# The types of each method's answer and of its parameters, and what it does.
-_METHODS = {
-    "system.listMethods": (["array"], "Return the names of all methods."),
-    "system.methodExist": (["boolean", "string"], "Return whether there is a method of this name."),
-    "system.methodHelp": (["string", "string"], "Return what the method of this name does."),
-    "system.methodSignature": (
-        ["array", "string"],
-        "Return the types of the answer and of the parameters of the method of this name.",
-    ),
-    "system.multicall": (
-        ["array", "array"],
-        "Make calls: structs of methodName and params. Return their answers, each in an array.",
-    ),
-    "translate": (["struct", "struct"], "Translate text, a sentence of the system's words."),
-}
-
 
 class TranslateCall(NamedTuple):
     """The parameters of a call of ``translate``."""
@@ -56,8 +39,8 @@ class TranslateCall(NamedTuple):
     breakdown: bool  # whether features are requested
 
 
-# A call of ``translate``, the answer to another call, or the fault of a call in a multicall.
-Call = TranslateCall | Fault | bool | str | list[Any]
+# A call of ``translate``, or the fault of a call in a multicall.
+Call = TranslateCall | Fault
 
 
 def parse_calls(body: bytes) -> tuple[list[Call], bool]:
@@ -68,8 +51,7 @@ def parse_calls(body: bytes) -> tuple[list[Call], bool]:
     method, params = _parse(body)
     if method != "system.multicall":
         return [_read_call(method, params)], False
-    _check(method, params)
-    return [_inner_call(each) for each in params[0]], True
+    return [_inner_call(each) for each in _parameter(method, params, list, "array")], True
 
 
 def _parse(body: bytes) -> tuple[Any, Sequence[Any]]:
@@ -103,35 +85,18 @@ def _inner_call(given: Any) -> Call:
         return fault
 
 
-def _read_call(method: Any, params: Sequence[Any]) -> Call:
-    _check(method, params)
-    match method:
-        case "translate":
-            return _translate_call(params[0])
-        case "system.listMethods":
-            return list(_METHODS)
-        case "system.methodExist":
-            return params[0] in _METHODS
-    _check_name(params[0])
-    signature, about = _METHODS[params[0]]
-    return about if method == "system.methodHelp" else [signature]
+def _parameter(method: str, params: Sequence[Any], kind: type, name: str) -> Any:
+    """Return the only parameter of a call, whose type XML-RPC calls ``name``."""
+    if [type(each) for each in params] != [kind]:
+        raise Fault(WRONG_TYPE, f"{method}: expected one parameter, of the type {name}")
+    return params[0]
 
 
-def _check_name(method: Any) -> None:
-    if not isinstance(method, str) or method not in _METHODS:
-        problem = f"expected a method among {', '.join(_METHODS)}; found {str(method)[:60]!r}"
+def _read_call(method: Any, params: Sequence[Any]) -> TranslateCall:
+    if method != "translate":
+        problem = f"expected translate or system.multicall, found {str(method)[:60]!r}"
         raise Fault(NO_SUCH_METHOD, problem)
-
-
-def _check(method: Any, params: Sequence[Any]) -> None:
-    _check_name(method)
-    _, *names = _METHODS[method][0]
-    if [type(each) for each in params] != [_TYPES[name] for name in names]:
-        wanted = f"one parameter, of the type {names[0]}" if names else "no parameters"
-        raise Fault(WRONG_TYPE, f"{method}: expected {wanted}")
-
-
-def _translate_call(given: dict[str, Any]) -> TranslateCall:
+    given = _parameter(method, params, dict, "struct")
     if "text" not in given:
         raise Fault(NOT_XML_RPC, "translate: expected a member text in the struct")
     for name in _OF_WEIGHTS:

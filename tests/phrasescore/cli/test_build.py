@@ -424,7 +424,7 @@ def test_a_run_that_was_killed_after_its_end_is_finished(monkeypatch: pytest.Mon
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr("phrasescore.workflows.building.work_folder.remove_folder", stop)
+        context.setattr("phrasescore.workflows.work_folder.remove_folder", stop)
         build("--alignments", "links", code=130)
     assert {path.name for path in Path("model").iterdir()} == FILES
     lexicon = Path("model/lex.e2f")

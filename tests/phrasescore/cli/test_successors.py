@@ -6,6 +6,7 @@ from pathlib import Path
 import click
 import pytest
 
+from phrasescore import cli
 from phrasescore.cli import main, successors
 from tests.command_line import check_refusal, run
 from tests.conftest import REPOSITORY
@@ -46,10 +47,10 @@ def test_each_word_of_0_3_exists_or_names_its_successor() -> None:
         for each in gone
         if each[1:] and each[0] not in verbs and (len(each) == 2 or each[:2] not in options)
     } | {(verb,) for verb in verbs}
-    assert needed - successors.successors().keys() == set(), "words without a line in the file"
+    assert needed - successors().keys() == set(), "words without a line in the file"
 
 
-@pytest.mark.parametrize(("words", "successor"), successors.successors().items())
+@pytest.mark.parametrize(("words", "successor"), successors().items())
 def test_a_word_that_is_gone_is_refused_with_its_successor(
     words: tuple[str, ...], successor: str
 ) -> None:
@@ -66,10 +67,8 @@ def test_a_verb_an_option_and_a_value_that_are_gone_are_told_apart(
         'vote = "use rerank"\n[show]\n"--charts" = "use report"\n'
         '"--format csv" = "use --format json"\n'
     )
-    monkeypatch.setattr(successors, "_FILE", file)
-    monkeypatch.setattr(
-        successors, "successors", functools.cache(successors.successors.__wrapped__)
-    )
+    monkeypatch.setattr(cli, "_SUCCESSORS", file)
+    monkeypatch.setattr(cli, "successors", functools.cache(successors.__wrapped__))
     check_refusal(run("vote", "a", "--votes"), "Error: vote is gone: use rerank\n", 2)
     check_refusal(run("show", "a", "--charts", "b"), "Error: --charts is gone: use report\n", 2)
     problem = "Error: --format csv is gone: use --format json\n"

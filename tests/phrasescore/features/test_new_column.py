@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import phrasescore
-from phrasescore.cli import columns as options
 from phrasescore.cli import scoring
 from phrasescore.features.columns import COLUMN_KINDS, Column, Kind, read_column
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
@@ -67,12 +66,10 @@ def kind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     Path("words").write_text("maison\nbelle\n")
     Path("nbest").write_text(NBEST)
     Path("source").write_text("the beautiful house\n")
-    for each in (options, scoring):
-        importlib.reload(each)
+    importlib.reload(scoring)
     yield
     monkeypatch.undo()
-    for each in (options, scoring):
-        importlib.reload(each)
+    importlib.reload(scoring)
 
 
 def test_the_command_line_has_it(tmp_path: Path) -> None:

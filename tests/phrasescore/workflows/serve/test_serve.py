@@ -152,11 +152,7 @@ def test_unknown_words_are_part_of_an_explained_score(plain: Server) -> None:
 def test_python_clients_of_moses_may_send_many_sentences(
     server: Server, translated: list[tuple[str, float]]
 ) -> None:
-    class Packing(xmlrpc.client.Transport):
-        encode_threshold = 0  # compress every request
-
-    with xmlrpc.client.ServerProxy(f"{server.url}RPC2", transport=Packing()) as proxy:
-        assert "translate" in str(proxy.system.listMethods())
+    with xmlrpc.client.ServerProxy(f"{server.url}RPC2") as proxy:
         batch = xmlrpc.client.MultiCall(proxy)
         for text in SENTENCES:
             batch.translate({"text": text, "align": 1})
@@ -247,7 +243,7 @@ FAULTS: list[tuple[Any, int, str]] = [
     (BOMB.encode("utf-16"), -503, "found a document type"),
     (CALL.replace("<int>2", "<int>two"), -503, "expected a call in XML-RPC: "),
     (CALL.replace("<int>2</int>", "<int>" + "2" * 5000 + "</int>"), -503, "expected a call"),
-    (CALL.replace("translate", "updater"), -506, "methodSignature, system.multicall, translate"),
+    (CALL.replace("translate", "updater"), -506, "translate or system.multicall, found 'updater'"),
     (CALL.replace(">nbest<", ">weights<"), -501, "translate: weights is not supported"),
     (CALL.replace(">text<", ">test<"), -503, "translate: expected a member text in the struct"),
     (CALL.replace("<int>2", "<int>-2"), -501, "translate: nbest: expected a whole number"),

@@ -1,8 +1,8 @@
-"""The work folder of an unfinished system: its journal, the finished files, and temporary ones.
+"""The work folder of a run that makes a folder in steps, and can be continued.
 
 ============= ==================================================================================
 build.json    the journal: settings, inputs and finished steps
-model/        the files of the system
+model/        the files of the new folder
 lock          held as long as a process is at work
 other names   files of a step
 ============= ==================================================================================
@@ -17,48 +17,62 @@ from pathlib import Path
 
 import msgspec
 
+from phrasescore.arguments import StrPath
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.folders import LOCK, check_folder_above, locked, remove_folder, writing_folder
+from phrasescore.io.folders import (
+    LOCK,
+    check_folder_above,
+    locked,
+    model_folders,
+    remove_folder,
+    writing_folder,
+)
 from phrasescore.io.journal import Number, check_settings, read_journal, write_journal
 from phrasescore.io.output import writing
 
 _JOURNAL = "build.json"
+_PUBLISH = "publish"  # the last step: there may be a folder that is this run's
 _START_OVER = "remove the folder to start over"
 
 
-class BuildJournal(msgspec.Struct):
+class WorkJournal(msgspec.Struct):
     """The content of ``build.json``."""
 
     inputs: dict[str, str]  # settings, and digests of files
     done: list[str] = []  # names of finished steps
-    sentences: Number = 0  # in the training text
-    left_out: Number = 0
-    pairs: Number = 0  # distinct
+    counts: dict[str, Number] = {}  # what the steps have counted
 
 
 class WorkFolder:
-    """The work folder of one system, locked and with a journal; see the module's docstring."""
+    """The work folder of one run, locked and with a journal; see the module's docstring."""
 
-    def __init__(self, path: Path, model: Path, journal: BuildJournal) -> None:
-        self.path, self._model, self.journal = path, model, journal
+    def __init__(self, path: Path, output: Path, journal: WorkJournal) -> None:
+        self.path, self.output, self.journal = path, output, journal
         self.files = path / "model"
 
     def finish_step(self, name: str, **counts: int) -> None:
         """Record that a step is finished, and its counts."""
-        done = [*self.journal.done, name]
-        self.journal = msgspec.structs.replace(self.journal, done=done, **counts)
+        done = list(dict.fromkeys([*self.journal.done, name]))
+        counts = self.journal.counts | counts
+        self.journal = msgspec.structs.replace(self.journal, done=done, counts=counts)
         write_journal(self.path / _JOURNAL, self.journal)
 
-    def publish(self) -> None:
-        """Write the model folder, and remove this one."""
+    def count(self, name: str) -> int:
+        """Return a count of the finished steps; 0 if they have not counted it."""
+        return self.journal.counts.get(name, 0)
+
+    def publish(self, *, keep: bool = False) -> None:
+        """Write the new folder, and remove this one unless ``keep`` is true."""
+        self.finish_step(_PUBLISH)
         if not self._is_published():
-            with writing_folder(self._model) as new, writing(self._model):
+            with writing_folder(self.output) as new, writing(self.output):
                 for file in self.files.iterdir():
                     try:
                         os.link(file, new / file.name)
                     except OSError:  # not all file systems have hard links
                         shutil.copyfile(file, new / file.name)
-        self.remove()
+        if not keep:
+            self.remove()
 
     def clear(self) -> None:
         """Remove everything but the lock, the journal last: it marks the folder as a run's."""
@@ -75,34 +89,35 @@ class WorkFolder:
         remove_folder(self.path)
 
     def _is_published(self) -> bool:
-        return self._model.is_dir() and all(
-            (self._model / file.name).is_file()
-            and filecmp.cmp(file, self._model / file.name, shallow=False)
+        return self.output.is_dir() and all(
+            (self.output / file.name).is_file()
+            and filecmp.cmp(file, self.output / file.name, shallow=False)
             for file in self.files.iterdir()
         )
 
-    def check_model(self) -> None:
-        """Reject a model folder that the unfinished run has not written."""
-        is_done = "configure" in self.journal.done
-        if os.path.lexists(self._model) and not (is_done and self._is_published()):
+    def check_output(self) -> None:
+        """Reject an existing folder that the unfinished run has not written."""
+        is_done = _PUBLISH in self.journal.done
+        if os.path.lexists(self.output) and not (is_done and self._is_published()):
             raise PhrasescoreError(
-                f"{self._model}: already exists; remove it or choose another --output"
+                f"{self.output}: already exists; remove it or choose another --output"
             )
 
 
 @contextlib.contextmanager
 def open_work_folder(
-    work: Path, model: Path, inputs: Mapping[str, str], *, resume: bool
+    output: StrPath, inputs: Mapping[str, str], *, resume: bool
 ) -> Iterator[WorkFolder]:
-    """Create and lock a work folder; if no step is finished at the end, remove it.
+    """Create and lock the work folder of ``output``; if no step is finished at the end, remove it.
 
     :param resume: whether to continue the unfinished run in the folder, if there is one.
     :raises PhrasescoreError: if another run uses the folder, it belongs to a different run, or the
-        model folder exists.
+        folder ``output`` exists.
     """
-    check_folder_above(model)
+    folder, work = model_folders(output)
+    check_folder_above(folder)
     with locked(work):
-        journal = read_journal(work / _JOURNAL, BuildJournal, _START_OVER)
+        journal = read_journal(work / _JOURNAL, WorkJournal, _START_OVER)
         others = sorted({path.name for path in work.iterdir()} - {LOCK, f"{_JOURNAL}.new"})
         if journal is None and others:
             problem = "expected a folder for this run only, found other files in it, such as"
@@ -112,18 +127,16 @@ def open_work_folder(
             problem = "holds an unfinished run; continue it with --resume, or remove the folder"
             raise PhrasescoreError(f"{work}: {problem}")
         if journal is None or not is_begun:
-            journal = BuildJournal(dict(inputs))
-        folder = WorkFolder(work, model, journal)
+            journal = WorkJournal(dict(inputs))
+        run = WorkFolder(work, folder, journal)
         check_settings(journal.inputs, inputs, f"{work}: the run", _START_OVER)
         try:
             if not is_begun:
-                folder.clear()
+                run.clear()
             write_journal(work / _JOURNAL, journal)
-            with writing(folder.files):
-                folder.files.mkdir(exist_ok=True)
-            folder.check_model()
-            yield folder
+            run.check_output()
+            yield run
         except BaseException:
-            if not folder.journal.done:
-                folder.remove()
+            if not run.journal.done:
+                run.remove()
             raise
