@@ -302,11 +302,11 @@ def _segmentation(found: Derivation) -> str:
 
 
 def _counts(decoder: StackDecoder) -> tuple[int, int, int]:
-    buffers = [buffer for buffer, _ in decoder.buffers]
+    caches = [cache for cache, _ in decoder.caches]
     return (
-        sum(buffer.requests for buffer in buffers),
-        sum(buffer.distinct for buffer in buffers),
-        sum(buffer.calls for buffer in buffers),
+        sum(cache.requests for cache in caches),
+        sum(cache.distinct for cache in caches),
+        sum(cache.calls for cache in caches),
     )
 
 

@@ -173,14 +173,13 @@ class SmallDecoder:
         sentences: Sequence[Sequence[str]],
         features: Sequence[tuple[StatefulFeature, float]] = (),
         *,
-        buffer_size: int = 4096,
         other_language_weight: float = 0.0,
         **settings: Any,
     ) -> StackDecoder:
         configuration = self.configuration(**settings)
         model = read_language_models(configuration)
         table = options_of(configuration, model, sentences, other_language_weight)
-        return StackDecoder(configuration, table, model, features, buffer_size=buffer_size)
+        return StackDecoder(configuration, table, model, features)
 
     def derivations(
         self, tokens: Sequence[str], limit: int = 2, context_weight: float = 0.0
