@@ -11,11 +11,17 @@ from typing import Any, BinaryIO, TypeVar
 import numpy as np
 
 from moses_integration.building.corpus import AlignedCorpus, read_corpus
-from moses_integration.building.extraction import REORDERING, extract_rows
+from moses_integration.building.extraction import (
+    REORDERING,
+    RowLayout,
+    Rows,
+    extract_rows,
+    merge_equal,
+    sort_rows,
+)
 from moses_integration.building.lexicon import Counts, WordTables, add_counts, count_words
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
-from moses_integration.building.rows import RowLayout, Rows, merge_equal, sort_rows
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output, writing
 from phrasescore.io.sorted_rows import Bucket, SortedRuns
