@@ -50,7 +50,6 @@ class PhraseTableFeature(NamedTuple):
     kind: str  # the class, such as PhraseDictionaryMemory
     path: str | None  # as written; None without path=
     num_features: int  # scores per phrase pair; 1 where num-features= is missing, as in Moses
-    line: int  # 1-based
 
 
 class MosesIni(IniText):
@@ -80,9 +79,11 @@ class MosesIni(IniText):
             problem = "expected a phrase table such as PhraseDictionaryMemory, found none"
             raise ConfigError(shown_path(self.path), "[feature]", problem)
         matches = tables
-        if len(tables) > 1 and table_path not in (None, "-"):
-            same = [table for table in tables if self._is_file(table, table_path)]
-            matches = same or [table for table in tables if self.reads(table, table_path)]
+        if len(tables) > 1 and table_path is not None:
+            paths = [table.path or "" for table in tables]
+            is_same = [bool(path) and same_file(self.resolve(path), table_path) for path in paths]
+            has_name = [_file_name(path) == _file_name(table_path) for path in paths]
+            matches = list(compress(tables, is_same if any(is_same) else has_name))
         if len(matches) == 1:
             return matches[0]
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
@@ -90,16 +91,6 @@ class MosesIni(IniText):
         raise ConfigError(
             shown_path(self.path), "[feature]", f"{problem}, found {len(matches)} among {choices}"
         )
-
-    def reads(self, table: PhraseTableFeature, path: str) -> bool:
-        """Return whether a phrase table has a path, or one with its file name, ignoring .gz."""
-        if table.path is None:
-            return False
-        names = [os.path.basename(each).removesuffix(".gz") for each in (table.path, path)]
-        return self._is_file(table, path) or names[0] == names[1]
-
-    def _is_file(self, table: PhraseTableFeature, path: str) -> bool:
-        return table.path is not None and same_file(self.resolve(table.path), path)
 
     def add_scores(
         self,
@@ -168,8 +159,8 @@ class MosesIni(IniText):
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
         if problem:
             raise self.error(feature.line, feature.name, problem)
-        path, row = arguments.get("path"), feature.line.row + 1
-        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), row)
+        path = arguments.get("path")
+        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features))
 
     def _table_weights(self, table: PhraseTableFeature) -> IniLine:
         key = f"{table.name}="
@@ -316,6 +307,10 @@ class MosesIni(IniText):
             raise self.error(line, name, f"{problem}, found {len(words)}")
         texts = map(format_weight, values)
         self._edit(line, [(*word.span(), text) for word, text in zip(words, texts, strict=True)])
+
+
+def _file_name(path: str) -> str:
+    return os.path.basename(path).removesuffix(".gz")
 
 
 def _fits_section(name: str) -> bool:

@@ -16,10 +16,10 @@ fields after the scores may be missing. A line is valid if Moses loads it correc
 
 In memory a score is a natural logarithm; on disk it is a probability.
 
-Nearly all lines of a table are plain: words and separators have single spaces between them, and
-scores have no sign. `scan_lines` locates the parts of plain lines in compiled code, a hundred times
-as fast as Python. `parse_line` reads all other lines and raises all errors. Lines that it would
-reject or read differently must therefore not be treated as plain.
+Nearly all lines of a table are plain: there are single spaces between words, separators and scores.
+`scan_lines` locates the parts of plain lines in compiled code, a hundred times as fast as Python.
+`parse_line` reads all other lines and raises all errors. Lines that it would reject or read
+differently must therefore not be treated as plain.
 """
 
 import math
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from moses_integration.nbest_kernels import find_bars
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.io.numbers import read_digits
+from phrasescore.io.numbers import read_number
 from phrasescore.io.text import NUMBER, decode, shorten
 from phrasescore.records import PhrasePair, split_words
 
@@ -52,11 +52,8 @@ _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
 _KERNEL = kept_njit()
 
 _NEWLINE, _SPACE, _BAR = 10, 32, 124
-_PLUS, _MINUS, _POINT, _E = 43, 45, 46, 101
 _SEPARATOR = 5  # " ||| "
-# Maximum number of digits before the decimal point in a plain score, and the limit for the first
-# byte of a two-digit exponent. Numbers below 10^8 times 10^29 are within float32's range.
-_MOST_DIGITS, _LARGEST_TENS = 8, 50
+_LARGEST_PLAIN = 1e38  # safely within float32's range, as `read_number` may round a large number
 
 
 def check_no_rules(path: str, start: bytes) -> None:
@@ -193,28 +190,6 @@ def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a score such as 12, 0.5 or 1.25e-07 ends, or -1 if it is not plain."""
-    position, _ = read_digits(text, begin, end)
-    if not 0 < position - begin <= _MOST_DIGITS:
-        return -1
-    if position < end and text[position] == _POINT:
-        first = position + 1
-        position, _ = read_digits(text, first, end)
-        if position == first:
-            return -1
-    if position < end and text[position] == _E:
-        sign, first = position + 1, position + 2
-        position, _ = read_digits(text, first, end)
-        if position == first:
-            return -1
-        small = text[sign] == _PLUS and position == first + 2 and text[first] <= _LARGEST_TENS
-        if not (small or text[sign] == _MINUS):
-            return -1
-    return position
-
-
-@_KERNEL
 def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untyped-def]
     """Return where a line's last score ends, or -1 if the line is not plain."""
     for side in range(2):
@@ -228,8 +203,8 @@ def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untype
             if begin >= end or text[begin] != _SPACE:
                 return -1
             begin += 1
-        begin = _score_end(text, begin, end)
-        if begin < 0:
+        begin, value, _ = read_number(text, begin, end)
+        if begin < 0 or not 0 <= value < _LARGEST_PLAIN:
             return -1
     return begin if begin == end or _is_separator(text, begin, end) else -1
 

@@ -1,4 +1,4 @@
-"""NPLM files of `phrasescore.workflows.export`: NPLM reads the numbers and words that were there."""
+"""The NPLM files of `phrasescore.workflows.export`: NPLM reads the numbers and words they had."""
 
 from pathlib import Path
 
