@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem, split_argument
+from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem
 from moses_integration.weight_lines import (
     format_weight,
     format_weight_line,
@@ -133,14 +133,7 @@ class MosesIni(IniText):
         tuneable = self._tuneable_components(feature, table.num_features)
         if tuneable is not None:
             new_values["tuneable-components"] = tuneable + ",true" * how_many
-        edits = []
-        for word in feature.line.words[1:]:
-            key, _ = split_argument(word.group())
-            if key in new_values:
-                edits.append((word.start() + len(key) + 1, word.end(), new_values.pop(key)))
-        end = feature.line.words[-1].end()
-        edits.extend((end, end, f" {key}={value}") for key, value in new_values.items())
-        self._edit(feature.line, edits)
+        self._set_arguments(feature, new_values)
         end = weights.words[-1].end()
         self._edit(weights, [(end, end, " 0" * how_many)])
         self.features = self.read_features()
@@ -148,16 +141,10 @@ class MosesIni(IniText):
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
         """Return the phrase table that a line declares; a line that Moses rejects is an error."""
-        arguments = dict(feature.arguments)
+        arguments = self.arguments(feature)
         num_features = arguments.get("num-features") or "1"
-        problem = ""
-        if without := [key for key, value in feature.arguments if value is None]:
-            problem = f"expected key=value, found {shorten(without[0])}"
-        elif len(arguments) != len(feature.arguments):
-            problem = "expected each key only once"
-        elif re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
+        if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
-        if problem:
             raise self.error(feature.line, feature.name, problem)
         path = arguments.get("path")
         return PhraseTableFeature(feature.name, feature.kind, path, int(num_features))

@@ -212,13 +212,11 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
 
 
 def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    arguments: dict[str, str] = {}
+    arguments = ini.arguments(feature)
     known = _ARGUMENTS.get(feature.kind, set())
-    for key, value in feature.arguments:
+    for key, value in arguments.items():
         problem = None
-        if value is None or key in arguments:
-            problem = f"expected key=value with each key only once, found {shorten(key)}"
-        elif key.endswith("factor") and key in known and value != "0":
+        if key.endswith("factor") and key in known and value != "0":
             problem = f"expected {key}=0, found {shorten(value)}"
         elif key == "per-phrase-table" and value.lower() not in _FALSE:
             problem = "this search supports only one phrase table"
@@ -228,7 +226,6 @@ def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
             problem = f"this search does not support {shorten(f'{key}={value}')}"
         if problem is not None:
             raise _LineError(problem)
-        arguments[key] = value or ""
     if feature.kind == REORDERING:
         _check_reordering(arguments)
     if "path" in known:

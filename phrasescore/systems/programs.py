@@ -39,10 +39,11 @@ def decode_with_program(
     with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
         work = prefix or os.path.join(folder, "run")
         source, nbest = f"{work}.source", f"{work}.nbest.part"
-        lines = (f"{' '.join(sentence.words)}\n".encode() for sentence in sentences)
-        Path(source).write_bytes(b"".join(lines))
         threads = min(usable_threads(workers), len(sentences))
         run = _command(system, threads)
+        # Another decoder than Moses gets the words of a system of characters.
+        texts = (each.tokens if run.is_moses else each.words for each in sentences)
+        Path(source).write_bytes(b"".join(f"{' '.join(words)}\n".encode() for words in texts))
         run(source, weights, request or _ONE, nbest, keeps_log=bool(prefix))
         if isinstance(system.decoder, Moses):
             found = Path(f"{work}.out").read_bytes().count(b"\n")
