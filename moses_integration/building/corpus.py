@@ -138,8 +138,8 @@ def read_corpus(
         blocks.append(folder / f"sentences.{len(blocks)}")
         SentenceBlock(*arrays).save(blocks[-1])
         sentences += len(pairs)
-    ranked = (Side.from_words(list(words)) for words in numbers)
-    return AlignedCorpus(*ranked, tuple(blocks))
+    first, second = (Side.from_words(list(words)) for words in numbers)
+    return AlignedCorpus(first, second, tuple(blocks))
 
 
 def _take(text: Iterator[_Aligned], most: int) -> list[_Aligned]:

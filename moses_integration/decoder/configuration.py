@@ -17,7 +17,7 @@ from moses_integration.moses_ini import MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
-from phrasescore.language_models.arpa import read_arpa_counts
+from phrasescore.language_models.arpa import NgramModel, read_arpa, read_arpa_counts
 from phrasescore.records import Weights
 
 _logger = logging.getLogger(__name__)
@@ -168,6 +168,11 @@ class DecoderConfiguration:
     def shown(self, slot: FeatureSlot) -> tuple[bool, ...]:
         """Return whether n-best lists show each value of a feature."""
         return self._ini.shown_components(slot.name, len(slot.weights))
+
+
+def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
+    """Read the language models that a moses.ini names."""
+    return read_arpa(*(slot.arguments["path"] for slot in configuration.language_models()))
 
 
 def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:

@@ -18,15 +18,42 @@ import numpy as np
 from moses_integration.decoder import SearchLimits
 from moses_integration.decoder import search_tables as tables
 from moses_integration.decoder import stack_kernels as kernels
-from moses_integration.decoder.options import Sentence
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.language_models.ngram_table import BEGIN
+from phrasescore.language_models.ngram_table import BEGIN, NgramTables
 from phrasescore.records import AlignedWords
 
 _MOST_REQUESTS = 4096  # per call of another feature
 # Initial numbers of rows, sufficient for a few words: new tables take longer to fill than to grow.
 _FEW, _MANY = 1 << 9, 1 << 13
 _CANDIDATES = 10  # candidates that other features score, per hypothesis that a stack keeps
+
+
+class Sentence(NamedTuple):
+    """A sentence to translate. All scores are weighted."""
+
+    ngrams: NgramTables  # the language models
+    length: int  # source words
+    distortion_limit: int  # words; -1 for no limit
+    distortion_weight: float
+    language_weights: Any  # float64 (models,): multiplied by log10 probabilities
+    keep_words: bool  # whether to pad states with the target words that other features need
+    spans: Any  # int32 (length, longest + 2): options of a span: [start, size] .. [start, size + 1]
+    start: Any  # see `options.SentenceOptions`, also for the next three
+    end: Any
+    offsets: Any
+    target: Any
+    score: Any  # float64 (options,): including the estimate for other features
+    expected: Any  # float64 (options,): only the estimate for other features
+    backward: Any  # float64 (options, orientations): scores of an option after another
+    forward: Any  # float64 (options, orientations): scores of what follows an option
+    group: Any  # int32 (options,): see `options._groups`
+    future: Any  # float64 (length, length + 1): see `options.SentenceOptions`
+    # float64 (models, words + 1): the language model score for a phrase from this word to its end,
+    # with only the preceding words of the phrase as context.
+    tail: Any
+    # int32 (models, options): words in the LM state after the phrase without context
+    last_length: Any
+    bound: Any  # float64 (options,): an upper bound on the sum of the language model scores
 
 
 class Requests(NamedTuple):

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import kenlm
 import numpy as np
 
-from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.phrase_options import PhraseOptions
+from moses_integration.decoder.configuration import DecoderConfiguration, read_language_models
+from moses_integration.decoder.options import OptionTable, PhraseOptions
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
 from phrasescore.language_models.arpa import NgramModel

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder import phrase_options
 from moses_integration.decoder.options import TargetNumbers
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.translation import Translation
@@ -40,6 +39,6 @@ def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     expected = translate()
     assert max(lengths) > 20
-    monkeypatch.setattr(phrase_options, "_MOST_WORDS", 4)
+    monkeypatch.setattr("moses_integration.decoder.options._MOST_WORDS", 4)
     assert translate() == expected
     assert max(lengths) <= 6 + 4
