@@ -209,8 +209,8 @@ class MosesIni(IniText):
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
         """Replace the weights for scores that n-best lists show; keep other weights and comments.
 
-        A sparse feature without a weight is appended to the section. If [weight] cannot hold its
-        name, `write` writes the weight to a separate file.
+        A sparse feature without a weight is appended to the section. If its name has ``#``, which
+        begins a comment there, `write` writes the weight to a separate file.
 
         :return: names that do not belong to a feature in this file; their weights are ignored.
         """
@@ -224,7 +224,7 @@ class MosesIni(IniText):
                 self._replace_weights(line, name, values)
             elif not is_sparse(name) or name.partition("_")[0] not in names or not ends:
                 unknown.append(name)
-            elif _fits_section(name):
+            elif "#" not in name:
                 added.append(" ".join([f"{name}=", *map(format_weight, values)]))
             else:
                 self._sparse[name] = values
@@ -239,7 +239,7 @@ class MosesIni(IniText):
         If a name requires a separate weight file, the path must not be a stream, and this moses.ini
         must not already use a weight file of that name.
         """
-        name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)
+        name = next((name for name in names if is_sparse(name) and "#" in name), None)
         if name is None:
             return
         problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
@@ -261,7 +261,7 @@ class MosesIni(IniText):
             weights = {**self._filed_weights(), **self._sparse}
             sparse_path = f"{os.path.abspath(path)}{_SPARSE_ENDING}"
             lines = [
-                format_weight_line(sparse_path, name, name, format_weight(value))
+                format_weight_line(sparse_path, name, format_weight(value), sign="")
                 for name, (value,) in weights.items()
             ]
             self.set_weight_file(sparse_path)
@@ -298,11 +298,6 @@ class MosesIni(IniText):
 
 def _file_name(path: str) -> str:
     return os.path.basename(path).removesuffix(".gz")
-
-
-def _fits_section(name: str) -> bool:
-    """Return whether [weight] can hold a name: it is not read as a comment or a section header."""
-    return "#" not in name and not name.startswith("[")
 
 
 def is_phrase_table(kind: str) -> bool:

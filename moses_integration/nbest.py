@@ -89,11 +89,6 @@ class NbestList:
         return [self.data[begin:end] for begin, end in self.fields.tolist()]
 
     @cached_property
-    def ends(self) -> list[int]:
-        """For each line in `raws`, the index at which the last value in field 3 ends."""
-        return (self.value_ends - self.begins[:-1]).tolist()  # type: ignore[no-any-return]
-
-    @cached_property
     def numbering(self) -> tuple[Ids, Ids]:
         """The first line of each distinct hypothesis, and the index of each line's hypothesis."""
         text, table = np.frombuffer(self.data, np.uint8), make_table(self.num_lines, 2)

@@ -330,7 +330,7 @@ def test_a_binary_table_is_not_given_a_text_table(kind: str) -> None:
             ),
         ),
         (b"input-factor=0", b"tuneable-components=1,1", "21: [feature] TranslationModel0: expecte"),
-        (b"input-factor=0", b"path=x", "21: [feature] TranslationModel0: expected each key only"),
+        (b"input-factor=0", b"path=x", "21: [feature] TranslationModel0: expected key=value with"),
         (b"input-factor=0", b"input-factor", "21: [feature] TranslationModel0: expected key=value"),
         (b"num-features=4", b"num-features=four", "21: [feature] TranslationModel0: expected a nu"),
     ],

@@ -390,7 +390,6 @@ def test_a_first_line_without_features_leaves_the_others_in_their_places(tmp_pat
     lines = [b"0 ||| a |||  ||| -1", b"0 ||| b ||| ||| -2", b"1 ||| c ||| A= 1 ||| -2"]
     texts = [b" X= 0", b" X= 1", b" X= 2"]
     lists = list(read_nbest(write(tmp_path, *lines)))
-    assert [found.ends for found in lists] == [[11, 11], [16]]
     added = b"".join(
         found.with_features(texts[found.first_line - 1 :][: found.num_lines]) for found in lists
     )
