@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
+from phrasescore.records import PhrasePair
 
 Affiliations = tuple[int, ...]
 Numbers = npt.NDArray[np.int32]
@@ -168,6 +169,11 @@ class PhraseSpan(NamedTuple):
     source_end: int
     target_start: int
     target_end: int
+
+    def of(self, source: tuple[str, ...], target: tuple[str, ...]) -> PhrasePair:
+        """Return the phrases in a sentence and its translation."""
+        first, after, begin, end = self
+        return PhrasePair._make((source[first:after], target[begin:end]))
 
 
 def parse_segmentation(

@@ -104,34 +104,25 @@ def parse_line(
     return PhrasePair(split_words(source), split_words(target)), len(scores)
 
 
-def format_probability(log_value: float) -> bytes:
-    """Format exp of a log-probability, or of a count, with the 7 digits of phrase table scores.
-
-    Moses reads the number as float32 and floors its logarithm at -100, so smaller values are
-    written as exp(-100). Near this value float32 is coarse: exp(-100) is read back as -99.98. Above
-    exp(-87), all 7 digits are preserved. Moses reads exp of values above 88 as infinity.
-
-    >>> format_probability(math.log(0.25)), format_probability(-1000), format_probability(0)
-    (b'0.25', b'3.720076e-44', b'1')
-    """
-    if not math.isfinite(log_value) or log_value > HIGHEST_LOG:
-        problem = f"expected a finite logarithm of at most {HIGHEST_LOG:g}, found {log_value!r};"
-        raise ModelError(f"{problem} a phrase table cannot hold it")
-    return b"%.7g" % math.exp(max(log_value, LOWEST_LOG))
-
-
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
-    """Format new scores with a space before each score, one output line per table line.
+    """Format exp of logarithms, or of counts, as scores: one output line per table line.
 
-    >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
-    b' 0.25 0.5\\n 1 0.125\\n'
+    There is a space before each score. A score has 7 digits, and its logarithm is at least -100,
+    where Moses floors it, and at most 88, because it reads a larger exp as infinity. Moses reads
+    float32: down to exp(-87), all 7 digits are preserved; exp(-100) is read back as -99.98.
+
+    >>> format_scores([np.log([0.25, 1.0]), np.array([-1000.0, 0.0])])
+    b' 0.25 3.720076e-44\\n 1 1\\n'
+
+    :raises ModelError: if a number is not finite.
     """
     logs = np.stack(columns, axis=1).ravel()
-    for wrong in logs[~(np.isfinite(logs) & (logs <= HIGHEST_LOG))][:1]:
-        format_probability(float(wrong))
+    for wrong in logs[~np.isfinite(logs)][:1].tolist():
+        problem = f"expected a finite logarithm, found {wrong!r}"
+        raise ModelError(f"{problem}; a phrase table cannot hold it")
     # Formatting all numbers in one operation is four times as fast as formatting each number.
     template = (b" %.7g" * len(columns) + b"\n") * len(columns[0])
-    return template % tuple(map(math.exp, np.maximum(logs, LOWEST_LOG).tolist()))
+    return template % tuple(map(math.exp, logs.clip(LOWEST_LOG, HIGHEST_LOG).tolist()))
 
 
 def score_span(raw: bytes) -> tuple[int, int]:

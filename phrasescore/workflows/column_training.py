@@ -109,12 +109,4 @@ def _phrases(nbest: NbestList, source: tuple[str, ...]) -> Iterator[list[PhraseP
         spans = alignments.parse_segmentation(
             raw, len(source), len(found), nbest.path, nbest.first_line + index
         )
-        yield [
-            PhrasePair._make(
-                (
-                    source[each.source_start : each.source_end],
-                    found[each.target_start : each.target_end],
-                )
-            )
-            for each in spans
-        ]
+        yield [span.of(source, found) for span in spans]

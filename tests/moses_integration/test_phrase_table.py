@@ -188,7 +188,7 @@ def test_compiled_code_accepts_only_what_the_parser_does(odd: str, num_scores: i
     for raw in (f"a ||| b{odd}".encode(), f"a ||| b ||| {odd}".encode(), odd.encode()):
         block, problem = phrase_table._check("t", 0, num_scores, raw + b"\n")
         expected = outcome(lambda raw=raw: parse_line("t", 1, raw, num_scores)[0])  # type: ignore[misc]
-        assert (str(problem) if problem else next(block.pairs())) == expected
+        assert (str(problem) if problem else next(block.block.pairs())) == expected
         if problem is None:
             scored = block.with_scores([np.array([-3.5]), np.array([0.0])])
             assert remove_scores(scored[:-1], 2) == raw
@@ -220,7 +220,7 @@ def test_some_lines_of_a_block() -> None:
     block, _ = phrase_table._check("t", 0, 1, content)
     part = block.lines(1, 3)
     assert (part.before, part.num_lines, part.raw) == (1, 2, content[14:])
-    assert list(part.pairs()) == [PhrasePair(("c", "d"), ("e",)), PhrasePair(("f",), ("g",))]
+    assert list(part.block.pairs()) == [PhrasePair(("c", "d"), ("e",)), PhrasePair(("f",), ("g",))]
     assert part.with_scores([np.log([0.5, 0.25])]) == (
         b"  c   d |||  e ||| 2 0.5\nf ||| g ||| 3 0.25 ||| 0-0"
     )
