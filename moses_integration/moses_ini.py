@@ -12,7 +12,7 @@ weight in the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSpars
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
@@ -233,36 +233,27 @@ class MosesIni(IniText):
         self.features = self.read_features()
         return unknown
 
-    def check_writable(self, path: str, names: Iterable[str]) -> None:
-        """Check that `write` can write weights for the features ``names`` to a path.
-
-        If a name requires a separate weight file, the path must not be a stream, and this moses.ini
-        must not already use a weight file of that name.
-        """
-        name = next((name for name in names if is_sparse(name) and "#" in name), None)
-        if name is None:
-            return
-        problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
-        named = self.weight_file()
-        if is_stream(path):
-            raise ConfigError(shown_path(path), "[weight]", f"{problem}: write to a regular file")
-        if named is not None and same_file(self.resolve(named[1]), f"{path}{_SPARSE_ENDING}"):
-            cure = f"{named[1]}, which {self.path} names: write to another file"
-            raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
-
     def write(self, path: str) -> None:
         """Write the text to a file atomically; ``-`` is stdout.
 
         Weights whose names cannot be written in [weight] go to a separate file next to it, together
         with the weights in the old [weight-file]. The new [weight-file] then names this file.
+
+        :raises ConfigError: if there are such weights, and the path is a stream, or the separate
+            file would replace the old one.
         """
         if self._sparse:
-            self.check_writable(path, self._sparse)
-            weights = {**self._filed_weights(), **self._sparse}
+            name, named = next(iter(self._sparse)), self.weight_file()
+            problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
             sparse_path = f"{os.path.abspath(path)}{_SPARSE_ENDING}"
+            cure = "write to a regular file" if is_stream(path) else ""
+            if named is not None and same_file(self.resolve(named[1]), sparse_path):
+                cure = f"{named[1]}, which {self.path} names: write to another file"
+            if cure:
+                raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
             lines = [
                 format_weight_line(sparse_path, name, format_weight(value), sign="")
-                for name, (value,) in weights.items()
+                for name, (value,) in {**self._filed_weights(), **self._sparse}.items()
             ]
             self.set_weight_file(sparse_path)
             with open_output(sparse_path) as output:

@@ -185,7 +185,6 @@ def export_system(
     ini, search = read.read_ini(), read.weights.search
     check_files(read.files(), (path,))
     check_weights({**ini.tuneable_weights(), **search}, str(read.weights_path or ini.path))
-    ini.check_writable(path, search)
     for name in ini.set_weights(search):
         if name not in read.search_names and any(search[name]):
             raise read.weight_error(
