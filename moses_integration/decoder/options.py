@@ -56,15 +56,7 @@ class TargetNumbers:
 
     def __init__(self, model: NgramModel) -> None:
         self.words = list(model.words)
-        self._num_known = len(self.words)
         self._numbers = {word.encode(): number for number, word in enumerate(self.words)}
-
-    def forget(self, most: int) -> None:
-        """Begin a new list without the further words if there are more than ``most``."""
-        if len(self.words) - self._num_known > most:
-            for word in self.words[self._num_known :]:
-                del self._numbers[word.encode()]
-            self.words = self.words[: self._num_known]
 
     def number(self, phrase: bytes) -> list[int]:
         """Return the numbers of the words of a phrase."""
@@ -208,7 +200,8 @@ class PhraseOptions:
         """Return the options of a sentence, which must be one of a known text."""
         if self._is_known:
             return self._table
-        self._numbers.forget(_MOST_WORDS)
+        if len(self._numbers.words) > len(self._model.words) + _MOST_WORDS:
+            self._numbers = TargetNumbers(self._model)
         words = [word.encode() for word in sentence]
         phrases = dict.fromkeys(
             b" ".join(words[start:end])
