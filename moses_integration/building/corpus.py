@@ -97,7 +97,7 @@ class AlignedCorpus:
     blocks: tuple[Path, ...]
 
 
-class _WordNumbers(dict[str, int]):
+class _NumberedWords(dict[str, int]):
     """Numbers words in order of occurrence, after `NULL`."""
 
     def __init__(self) -> None:
@@ -122,7 +122,7 @@ def read_corpus(
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param block_words: number of words, of both sides together, after which a block ends.
     """
-    numbers = _WordNumbers(), _WordNumbers()
+    numbers = _NumberedWords(), _NumberedWords()
     text = zip(read_parallel_text(source, target), read_lines(alignments), strict=True)
     blocks: list[Path] = []
     sentences = 0

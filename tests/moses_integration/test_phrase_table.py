@@ -227,11 +227,6 @@ def test_some_lines_of_a_block() -> None:
     assert block.lines(0, 0).with_scores([np.empty(0)]) == b""
 
 
-def test_reading_is_lazy(tmp_path: Path) -> None:
-    path = table(tmp_path, GOOD * 3 + b"broken\n")
-    assert len(list(islice(read_phrase_table(path), 3))) == 3
-
-
 @pytest.mark.parametrize("separator", [b" ", b"  "], ids=["quick", "slow"])
 def test_long_phrases_and_long_lines_are_read(tmp_path: Path, separator: bytes) -> None:
     phrase = separator.join([b"mot"] * 500)
@@ -327,13 +322,6 @@ def test_a_broken_line_of_a_megabyte_is_shown_cut(tmp_path: Path) -> None:
     message = problem(tmp_path, GOOD + b"x" * 1_000_000)
     assert message.startswith("table:2: expected at least 3 fields")
     assert len(message) < 140
-
-
-def test_lines_before_a_bad_one_are_yielded(tmp_path: Path) -> None:
-    lines = read_phrase_table(table(tmp_path, GOOD + b"caf\xe9 ||| x ||| 1 1\n"))
-    assert next(lines).number == 1
-    with pytest.raises(DataError, match="table:2: expected UTF-8"):
-        next(lines)
 
 
 @pytest.mark.parametrize(
