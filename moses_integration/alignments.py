@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from phrasescore.errors import DataError
 from phrasescore.io.text import shorten
+from phrasescore.records import PhrasePair
 
 Affiliations = tuple[int, ...]
 Numbers = npt.NDArray[np.int32]
@@ -169,12 +170,10 @@ class PhraseSpan(NamedTuple):
     target_start: int
     target_end: int
 
-    def words(
-        self, source: tuple[str, ...], target: tuple[str, ...]
-    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the words of both phrases, given those of the sentences."""
-        words = source[self.source_start : self.source_end]
-        return words, target[self.target_start : self.target_end]
+    def of(self, source: tuple[str, ...], target: tuple[str, ...]) -> PhrasePair:
+        """Return the phrases in a sentence and its translation."""
+        first, after, begin, end = self
+        return PhrasePair._make((source[first:after], target[begin:end]))
 
 
 def parse_segmentation(

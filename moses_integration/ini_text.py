@@ -120,17 +120,13 @@ class IniText:
         :raises ConfigError: if a moses.ini cannot hold a new path.
         """
         for feature in self.features:
-            edits = []
-            for word in feature.line.words[1:]:
-                key, path = split_argument(word.group())
-                if key in _FILE_ARGUMENTS and path:
-                    new = rename(path)
-                    if problem := path_problem(new):
-                        raise self.error(feature.line, feature.name, problem)
-                    edits.append((word.start() + len(key) + 1, word.end(), new))
-            self._edit(feature.line, edits)
-        if named := self.weight_file():
-            self.set_weight_file(rename(named[1]))
+            named = [(key, path) for key, path in feature.arguments if key in _FILE_ARGUMENTS]
+            paths = {key: rename(path) for key, path in named if path}
+            for problem in filter(None, map(path_problem, paths.values())):
+                raise self.error(feature.line, feature.name, problem)
+            self._set_arguments(feature, paths)
+        if weight_file := self.weight_file():
+            self.set_weight_file(rename(weight_file[1]))
         settings = self.text_settings()
         models = settings.truecase_source, settings.truecase_target
         if any(models):
@@ -287,6 +283,27 @@ class IniText:
             return value
         problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
         raise self.error(feature.line, feature.name, problem)
+
+    def arguments(self, feature: IniFeature) -> dict[str, str]:
+        """Return the arguments of a feature; one that Moses rejects is an error."""
+        found: dict[str, str] = {}
+        for key, value in feature.arguments:
+            if value is None or key in found:
+                problem = f"expected key=value with each key only once, found {shorten(key)}"
+                raise self.error(feature.line, feature.name, problem)
+            found[key] = value
+        return found
+
+    def _set_arguments(self, feature: IniFeature, values: Mapping[str, str]) -> None:
+        """Replace arguments of a feature; those that it lacks are appended."""
+        lacking, edits = dict(values), []
+        for word in feature.line.words[1:]:
+            key, _ = split_argument(word.group())
+            if key in lacking:
+                edits.append((word.start() + len(key) + 1, word.end(), lacking.pop(key)))
+        end = feature.line.words[-1].end()
+        edits += [(end, end, f" {key}={value}") for key, value in lacking.items()]
+        self._edit(feature.line, edits)
 
     def _edit(self, line: IniLine, edits: list[tuple[int, int, str]]) -> None:
         text = self.lines[line.row]

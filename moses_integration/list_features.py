@@ -111,7 +111,7 @@ class FeatureColumns:
     def _add(self, nbest: NbestList, matrix: FeatureMatrix, name: str) -> None:
         problem = ""
         if BAD_NAME.search(name):
-            problem = f"expected the name of a feature without blanks, found {name!r}"
+            problem = f"expected a feature's name without blanks, '#' or '[' first, found {name!r}"
         elif is_sparse(name) and matrix.sizes[name] != 1:
             problem = f"the feature {name} has '_' in its name, so Moses treats it as sparse"
             problem += f": expected one value, found {matrix.sizes[name]}"
@@ -207,7 +207,7 @@ def totals(nbest: NbestList) -> Values:
 def with_total(raw: bytes, end: int, total: float) -> bytes:
     """Return a line with its total replaced and all other bytes unchanged.
 
-    :param end: where the last value in field 3 ends, from `NbestList.ends`.
+    :param end: where the last value in field 3 ends.
 
     >>> with_total(b"0 ||| la  ||| LM0= -2 ||| -3.5 ||| 0-0", 21, -1.25)
     b'0 ||| la  ||| LM0= -2 ||| -1.25 ||| 0-0'
@@ -220,6 +220,7 @@ def with_total(raw: bytes, end: int, total: float) -> bytes:
 
 def sorted_lines(found: NbestList, scores: Values) -> bytes:
     """Return all lines in descending order of score, which replaces each line's total."""
+    ends = (found.value_ends - found.begins[:-1]).tolist()
     order = (-scores).argsort(kind="stable")
-    lines = (with_total(found.raws[at], found.ends[at], float(scores[at])) for at in order)
+    lines = (with_total(found.raws[at], ends[at], float(scores[at])) for at in order)
     return b"".join(line + b"\n" for line in lines)

@@ -12,13 +12,13 @@ weight in the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSpars
 import math
 import os
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 from typing import NamedTuple
 
 import numpy as np
 
-from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem, split_argument
+from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem
 from moses_integration.weight_lines import (
     format_weight,
     format_weight_line,
@@ -50,7 +50,6 @@ class PhraseTableFeature(NamedTuple):
     kind: str  # the class, such as PhraseDictionaryMemory
     path: str | None  # as written; None without path=
     num_features: int  # scores per phrase pair; 1 where num-features= is missing, as in Moses
-    line: int  # 1-based
 
 
 class MosesIni(IniText):
@@ -80,9 +79,11 @@ class MosesIni(IniText):
             problem = "expected a phrase table such as PhraseDictionaryMemory, found none"
             raise ConfigError(shown_path(self.path), "[feature]", problem)
         matches = tables
-        if len(tables) > 1 and table_path not in (None, "-"):
-            same = [table for table in tables if self._is_file(table, table_path)]
-            matches = same or [table for table in tables if self.reads(table, table_path)]
+        if len(tables) > 1 and table_path is not None:
+            paths = [table.path or "" for table in tables]
+            is_same = [bool(path) and same_file(self.resolve(path), table_path) for path in paths]
+            has_name = [_file_name(path) == _file_name(table_path) for path in paths]
+            matches = list(compress(tables, is_same if any(is_same) else has_name))
         if len(matches) == 1:
             return matches[0]
         choices = ", ".join(f"{table.name} (path={table.path})" for table in tables)
@@ -90,16 +91,6 @@ class MosesIni(IniText):
         raise ConfigError(
             shown_path(self.path), "[feature]", f"{problem}, found {len(matches)} among {choices}"
         )
-
-    def reads(self, table: PhraseTableFeature, path: str) -> bool:
-        """Return whether a phrase table has a path, or one with its file name, ignoring .gz."""
-        if table.path is None:
-            return False
-        names = [os.path.basename(each).removesuffix(".gz") for each in (table.path, path)]
-        return self._is_file(table, path) or names[0] == names[1]
-
-    def _is_file(self, table: PhraseTableFeature, path: str) -> bool:
-        return table.path is not None and same_file(self.resolve(table.path), path)
 
     def add_scores(
         self,
@@ -142,14 +133,7 @@ class MosesIni(IniText):
         tuneable = self._tuneable_components(feature, table.num_features)
         if tuneable is not None:
             new_values["tuneable-components"] = tuneable + ",true" * how_many
-        edits = []
-        for word in feature.line.words[1:]:
-            key, _ = split_argument(word.group())
-            if key in new_values:
-                edits.append((word.start() + len(key) + 1, word.end(), new_values.pop(key)))
-        end = feature.line.words[-1].end()
-        edits.extend((end, end, f" {key}={value}") for key, value in new_values.items())
-        self._edit(feature.line, edits)
+        self._set_arguments(feature, new_values)
         end = weights.words[-1].end()
         self._edit(weights, [(end, end, " 0" * how_many)])
         self.features = self.read_features()
@@ -157,19 +141,13 @@ class MosesIni(IniText):
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
         """Return the phrase table that a line declares; a line that Moses rejects is an error."""
-        arguments = dict(feature.arguments)
+        arguments = self.arguments(feature)
         num_features = arguments.get("num-features") or "1"
-        problem = ""
-        if without := [key for key, value in feature.arguments if value is None]:
-            problem = f"expected key=value, found {shorten(without[0])}"
-        elif len(arguments) != len(feature.arguments):
-            problem = "expected each key only once"
-        elif re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
+        if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
-        if problem:
             raise self.error(feature.line, feature.name, problem)
-        path, row = arguments.get("path"), feature.line.row + 1
-        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features), row)
+        path = arguments.get("path")
+        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features))
 
     def _table_weights(self, table: PhraseTableFeature) -> IniLine:
         key = f"{table.name}="
@@ -231,8 +209,8 @@ class MosesIni(IniText):
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
         """Replace the weights for scores that n-best lists show; keep other weights and comments.
 
-        A sparse feature without a weight is appended to the section. If [weight] cannot hold its
-        name, `write` writes the weight to a separate file.
+        A sparse feature without a weight is appended to the section. If its name has ``#``, which
+        begins a comment there, `write` writes the weight to a separate file.
 
         :return: names that do not belong to a feature in this file; their weights are ignored.
         """
@@ -246,7 +224,7 @@ class MosesIni(IniText):
                 self._replace_weights(line, name, values)
             elif not is_sparse(name) or name.partition("_")[0] not in names or not ends:
                 unknown.append(name)
-            elif _fits_section(name):
+            elif "#" not in name:
                 added.append(" ".join([f"{name}=", *map(format_weight, values)]))
             else:
                 self._sparse[name] = values
@@ -255,36 +233,27 @@ class MosesIni(IniText):
         self.features = self.read_features()
         return unknown
 
-    def check_writable(self, path: str, names: Iterable[str]) -> None:
-        """Check that `write` can write weights for the features ``names`` to a path.
-
-        If a name requires a separate weight file, the path must not be a stream, and this moses.ini
-        must not already use a weight file of that name.
-        """
-        name = next((name for name in names if is_sparse(name) and not _fits_section(name)), None)
-        if name is None:
-            return
-        problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
-        named = self.weight_file()
-        if is_stream(path):
-            raise ConfigError(shown_path(path), "[weight]", f"{problem}: write to a regular file")
-        if named is not None and same_file(self.resolve(named[1]), f"{path}{_SPARSE_ENDING}"):
-            cure = f"{named[1]}, which {self.path} names: write to another file"
-            raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
-
     def write(self, path: str) -> None:
         """Write the text to a file atomically; ``-`` is stdout.
 
         Weights whose names cannot be written in [weight] go to a separate file next to it, together
         with the weights in the old [weight-file]. The new [weight-file] then names this file.
+
+        :raises ConfigError: if there are such weights, and the path is a stream, or the separate
+            file would replace the old one.
         """
         if self._sparse:
-            self.check_writable(path, self._sparse)
-            weights = {**self._filed_weights(), **self._sparse}
+            name, named = next(iter(self._sparse)), self.weight_file()
+            problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
             sparse_path = f"{os.path.abspath(path)}{_SPARSE_ENDING}"
+            cure = "write to a regular file" if is_stream(path) else ""
+            if named is not None and same_file(self.resolve(named[1]), sparse_path):
+                cure = f"{named[1]}, which {self.path} names: write to another file"
+            if cure:
+                raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
             lines = [
-                format_weight_line(sparse_path, name, name, format_weight(value))
-                for name, (value,) in weights.items()
+                format_weight_line(sparse_path, name, format_weight(value), sign="")
+                for name, (value,) in {**self._filed_weights(), **self._sparse}.items()
             ]
             self.set_weight_file(sparse_path)
             with open_output(sparse_path) as output:
@@ -318,9 +287,8 @@ class MosesIni(IniText):
         self._edit(line, [(*word.span(), text) for word, text in zip(words, texts, strict=True)])
 
 
-def _fits_section(name: str) -> bool:
-    """Return whether [weight] can hold a name: it is not read as a comment or a section header."""
-    return "#" not in name and not name.startswith("[")
+def _file_name(path: str) -> str:
+    return os.path.basename(path).removesuffix(".gz")
 
 
 def is_phrase_table(kind: str) -> bool:

@@ -19,7 +19,8 @@ Values are natural logarithms, written unchanged (a phrase table holds ``exp`` o
 """
 
 import contextlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+import re
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
@@ -29,9 +30,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration import nbest_lines
-from moses_integration.nbest_kernels import insert_texts, number_texts, scan_lines
+from moses_integration.nbest_kernels import insert_texts, scan_lines
 from phrasescore.errors import DataError
-from phrasescore.io.hashing import make_table
 from phrasescore.io.text import decode, read_blocks
 from phrasescore.records import BLANKS, join_words, split_words
 
@@ -89,16 +89,9 @@ class NbestList:
         return [self.data[begin:end] for begin, end in self.fields.tolist()]
 
     @cached_property
-    def ends(self) -> list[int]:
-        """For each line in `raws`, the index at which the last value in field 3 ends."""
-        return (self.value_ends - self.begins[:-1]).tolist()  # type: ignore[no-any-return]
-
-    @cached_property
     def numbering(self) -> tuple[Ids, Ids]:
         """The first line of each distinct hypothesis, and the index of each line's hypothesis."""
-        text, table = np.frombuffer(self.data, np.uint8), make_table(self.num_lines, 2)
-        begins, ends = self.fields.T
-        return number_texts(text, begins, ends, table)  # type: ignore[no-any-return]
+        return number_distinct(self.hypotheses)
 
     def hypothesis(self, index: int) -> bytes:
         """Return field 2 of a line (0-based index), including the spaces around it."""
@@ -175,6 +168,13 @@ class NbestList:
         return lines.tobytes()  # type: ignore[no-any-return]
 
 
+def number_distinct(items: Iterable[Hashable]) -> tuple[Ids, Ids]:
+    """Return the index of the first of each distinct item, and each item's distinct number."""
+    known: dict[Hashable, int] = {}
+    numbers = np.array([known.setdefault(item, len(known)) for item in items], np.int64)
+    return np.unique(numbers, return_index=True)[1], numbers
+
+
 def _pattern(sizes: Mapping[str, int], style: bytes) -> tuple[Any, ...]:
     """Return the features of a file's first line as the ``pattern`` for `scan_lines`."""
     names = [name.encode() for name in sizes]
@@ -220,17 +220,26 @@ def parse_nbest(
 ) -> Iterator[NbestList]:
     """Yield the lists in blocks of whole lines; ``path`` is their name in messages."""
     reader = _NbestReader(path, new_names)
-    parts: list[NbestList] = []
-    for data in blocks:
-        for part in reader.read(data):
-            if part is None:
-                yield _join(parts)
-                parts = []
-            else:
-                parts.append(part)
-    if not parts:
+    for data in _whole_lists(blocks):
+        yield from reader.read(data)
+    if not reader.num_lines:
         raise DataError(path, None, "expected an n-best list, found no lines")
-    yield _join(parts)
+
+
+def _whole_lists(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the bytes of blocks of lines in other blocks, which do not end within a list."""
+    waiting: list[bytes] = []
+    for block in blocks:
+        last_line = block[block.rfind(b"\n", 0, -1) + 1 :]
+        number = last_line.partition(b"|||")[0].strip(b" ").lstrip(b"0")
+        found = re.search(rb"\n *0*%b *\|\|\|" % re.escape(number), b"\n" + block)
+        last = 0 if found is None else found.start()
+        if last > 0:
+            yield b"".join((*waiting, block[:last]))
+            waiting = []
+        waiting.append(block[last:])
+    if waiting:
+        yield b"".join(waiting)
 
 
 def read_every_list(
@@ -260,40 +269,20 @@ def read_every_list(
     yield from (NbestList.empty(path, number) for number in range(expected, size or 0))
 
 
-def _join(parts: Sequence[NbestList]) -> NbestList:
-    if len(parts) == 1:
-        return parts[0]
-    raws = [part.raw for part in parts]
-    starts = np.cumsum([0, *map(len, raws)])
-    shifts = [start - part.begins[0] for start, part in zip(starts, parts, strict=False)]
-
-    def moved(offsets: Iterable[Ids]) -> Ids:
-        return np.concatenate([own + shift for own, shift in zip(offsets, shifts, strict=True)])
-
-    return replace(
-        parts[0],
-        data=b"".join(raws),
-        begins=np.append(moved(part.begins[:-1] for part in parts), starts[-1]),
-        fields=moved(part.fields for part in parts),
-        value_ends=moved(part.value_ends for part in parts),
-        numbers=np.concatenate([part.numbers for part in parts]),
-        is_plain=np.concatenate([part.is_plain for part in parts]),
-    )
-
-
 class _NbestReader:
+    """Reads blocks of whole lists."""
+
     def __init__(self, path: str, new_names: Collection[str]) -> None:
         self._path, self._new_names = path, new_names
-        self._before = 0
-        self._key: bytes | None = None
+        self.num_lines = 0  # so far
         self._id = -1
         self._first_lines: dict[int, int] = {}  # first line of each sentence so far
         self._sizes: dict[str, int] = {}  # number of values per feature in the first line
         self._pattern = _NO_FEATURES
 
-    def read(self, data: bytes) -> Iterator[NbestList | None]:
-        """Yield the lines of a block, split by sentence; None marks the end of a sentence."""
-        if self._before == 0:
+    def read(self, data: bytes) -> Iterator[NbestList]:
+        """Yield the lists in a block."""
+        if self.num_lines == 0:
             first_line = data.partition(b"\n")[0]
             with contextlib.suppress(DataError, ValueError):
                 self._sizes = _sizes(nbest_lines.parse_features(first_line, self._path, 1))
@@ -302,29 +291,27 @@ class _NbestReader:
                 )
         begins, spans, numbers, is_new = _scan(data, self._pattern)
         is_plain, fields, value_ends = spans[:, 3] >= 0, spans[:, 1:3], spans[:, 3]
-        place = self._path, self._id, self._before + 1
+        place = self._path, self._id, self.num_lines + 1
         block = NbestList(*place, data, begins, fields, value_ends, numbers, is_plain, self._sizes)
 
         def part(first: int, after: int) -> NbestList:
             return replace(block.lines(first, after), id=self._id)
 
-        first = 0
+        first, known = 0, b""  # the first line of the current list, and its first field
         for line in np.flatnonzero(is_new | ~is_plain).tolist():
-            number, (begin, end) = self._before + line + 1, begins[line : line + 2]
+            number, (begin, end) = self.num_lines + line + 1, begins[line : line + 2]
             raw = data[begin:end].removesuffix(b"\n")
             if raw.count(b"|||") < 3:
                 raise nbest_lines.too_few_fields(self._path, number, raw)
             key = raw[: spans[line, 0] - begin]
-            if key != self._key:
+            if line == 0 or key != known:
                 sent_id = nbest_lines.parse_id(self._path, number, key)
-                if sent_id != self._id or self._key is None:
-                    if line > first:
+                if line == 0 or sent_id != self._id:
+                    if line > 0:
                         yield part(first, line)
-                    if self._key is not None:
-                        yield None
                     self._begin(sent_id, number)
                     first = line
-                self._key = key
+                known = key
             if number == 1 or not is_plain[line]:
                 features, total = self._parse(raw, number)
                 spans[line, 3] = begin + nbest_lines.feature_span(raw)[1]
@@ -332,7 +319,7 @@ class _NbestReader:
                     is_plain[line] = True
                     numbers[line] = [*chain.from_iterable(features.values()), total]
         yield part(first, len(is_new))
-        self._before += len(is_new)
+        self.num_lines += len(is_new)
 
     def _begin(self, sent_id: int, number: int) -> None:
         if sent_id in self._first_lines:

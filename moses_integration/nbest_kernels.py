@@ -7,12 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from phrasescore.io import hashing, numbers
-from phrasescore.io.hashing import find, hash_word
+from phrasescore.io import numbers
 from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
 from phrasescore.io.numbers import read_number
 
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(numbers.__file__))
+drop_stale_kernels(Path(__file__).parent, Path(numbers.__file__))
 _KERNEL = kept_njit()
 
 _RETURN, _SPACE, _BAR = 13, 32, 124
@@ -113,23 +112,6 @@ def scan_lines(text, begins, pattern, spans, numbers, is_new):  # type: ignore[n
         if spans[line, 2] >= 0:
             start = spans[line, 2] + 3
             spans[line, 3] = _read_values(text, start, end, pattern, numbers[line])
-
-
-@_KERNEL
-def number_texts(text, begins, ends, table):  # type: ignore[no-untyped-def]
-    """Return where each distinct text first occurs, and each text's number; ``table`` is empty."""
-    firsts, numbers = np.empty(len(begins), np.int64), np.empty(len(begins), np.int64)
-    count = 0
-    for index in range(len(begins)):
-        key = hash_word(text, begins[index], ends[index])
-        slot = find(table, key)
-        if slot < 0:
-            slot = -1 - slot
-            table[slot, 0], table[slot, 1] = key, count
-            firsts[count] = index
-            count += 1
-        numbers[index] = table[slot, 1]
-    return firsts[:count].copy(), numbers
 
 
 @_KERNEL

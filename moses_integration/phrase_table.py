@@ -66,10 +66,6 @@ class TableBlock(NamedTuple):
         wanted = self.phrases if self.wanted is None else self.phrases[self.wanted]
         return PhraseBlock(self.data, wanted)
 
-    def pairs(self) -> Iterator[PhrasePair]:
-        """Yield the phrase pairs that get new scores."""
-        return self.block.pairs()
-
     def of_pairs(self, values: NDArray[np.float64]) -> NDArray[np.float64]:
         """Select the values for lines that get new scores, given one value per line."""
         return values if self.wanted is None else values[self.wanted]
@@ -77,19 +73,14 @@ class TableBlock(NamedTuple):
     def with_scores(self, columns: Sequence[NDArray[np.float64]]) -> bytes:
         """Return the wanted lines with new scores appended to field 3, all else unchanged.
 
-        :param columns: natural logarithms, one array per column with one value per pair. Values
-            above 88 can only be counts. They are written as 88, because Moses would read a larger
-            exp as infinity.
+        :param columns: natural logarithms, one array per column with one value per pair; see
+            `table_line.format_scores`. Values above 88 can only be counts.
         """
-        finite = [
-            np.where(np.isinf(values), values, np.minimum(values, table_line.HIGHEST_LOG))
-            for values in columns
-        ]
         begins, ends, score_ends = self.begins[:-1], self.begins[1:], self.score_ends
         if self.wanted is not None:
             begins, ends = begins[self.wanted], ends[self.wanted]
             score_ends = score_ends[self.wanted]
-        added = np.frombuffer(table_line.format_scores(finite), np.uint8)
+        added = np.frombuffer(table_line.format_scores(columns), np.uint8)
         stops = np.flatnonzero(added == _NEWLINE)
         starts = np.concatenate([[0], stops[:-1] + 1])
         text = np.frombuffer(self.data, np.uint8)
@@ -111,7 +102,7 @@ class TableBlock(NamedTuple):
         begins, stops = self.begins[:-1].tolist(), (self.begins[1:] - 1).tolist()
         if data[stops[-1]] != _NEWLINE:
             stops[-1] += 1
-        parts = zip(begins, stops, self.pairs(), strict=True)
+        parts = zip(begins, stops, self.block.pairs(), strict=True)
         for number, (begin, stop, pair) in enumerate(parts, start=self.before + 1):
             yield new(PhraseTableLine, (number, data[begin:stop], pair, num_scores))
 

@@ -27,10 +27,6 @@ _KERNEL = kept_njit()
 _SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a field
 _LOOKED_UP = 7  # number of words by which phrases are looked up: the first ones of longer phrases
 
-# Longest sentence that the embedded search accepts, in words. It takes about a minute; time and
-# memory grow faster than the square of the length.
-MAX_WORDS = 4000
-
 
 def markup_of(ini: IniText) -> Markup:
     """Return the markup that a moses.ini enables with xml-brackets and xml-input."""
@@ -47,25 +43,20 @@ def markup_of(ini: IniText) -> Markup:
 
 
 def read_source(
-    path: str, max_words: int | None = None, markup: Markup = MARKUP, *, characters: bool = False
+    path: str, markup: Markup = MARKUP, *, characters: bool = False
 ) -> list[tuple[str, ...]]:
-    """Return the words of each line; reject lines with markup that a decoder would interpret."""
-    return [
-        parse_sentence(path, number, raw, max_words, markup, characters=characters)
+    """Return the words, or the characters, of each line; see `parse_sentence`."""
+    sentences = [
+        parse_sentence(path, number, raw, markup)
         for number, raw in enumerate(read_lines(path), start=1)
     ]
+    if not characters:
+        return sentences
+    return [tuple(split_line(path, number, words)) for number, words in enumerate(sentences, 1)]
 
 
-def parse_sentence(
-    path: str,
-    number: int,
-    raw: bytes,
-    max_words: int | None = None,
-    markup: Markup = MARKUP,
-    *,
-    characters: bool = False,
-) -> tuple[str, ...]:
-    """Return the words of a line of a text; see `read_source`."""
+def parse_sentence(path: str, number: int, raw: bytes, markup: Markup = MARKUP) -> tuple[str, ...]:
+    """Return the words of a line; reject markup that a decoder would interpret, and factors."""
     line = decode(path, number, raw)
     markup.check(path, number, line)
     words = split_words(line)
@@ -73,12 +64,6 @@ def parse_sentence(
         if "|" in word:
             problem = f"expected words without factors, found {shorten(word)}"
             raise DataError(path, number, f"{problem}; write &#124; for '|' in a word")
-    if characters:
-        words = tuple(split_line(path, number, words))
-    if max_words is not None and len(words) > max_words:
-        limit = f"{max_words:,} {'characters' if characters else 'words'}"
-        problem = f"expected a sentence with at most {limit}, found {len(words):,}"
-        raise DataError(path, number, problem)
     return words
 
 

@@ -16,10 +16,10 @@ fields after the scores may be missing. A line is valid if Moses loads it correc
 
 In memory a score is a natural logarithm; on disk it is a probability.
 
-Nearly all lines of a table are plain: words and separators have single spaces between them, and
-scores have no sign. `scan_lines` locates the parts of plain lines in compiled code, a hundred times
-as fast as Python. `parse_line` reads all other lines and raises all errors. Lines that it would
-reject or read differently must therefore not be treated as plain.
+Nearly all lines of a table are plain: there are single spaces between words, separators and scores.
+`scan_lines` locates the parts of plain lines in compiled code, a hundred times as fast as Python.
+`parse_line` reads all other lines and raises all errors. Lines that it would reject or read
+differently must therefore not be treated as plain.
 """
 
 import math
@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from moses_integration.nbest_kernels import find_bars
 from phrasescore.errors import DataError, ModelError
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.io.numbers import read_digits
+from phrasescore.io.numbers import read_number
 from phrasescore.io.text import NUMBER, decode, shorten
 from phrasescore.records import PhrasePair, split_words
 
@@ -52,11 +52,8 @@ _LABEL = re.compile(rb"\[(?![0-9]+\])[^\[\]]+\]")
 _KERNEL = kept_njit()
 
 _NEWLINE, _SPACE, _BAR = 10, 32, 124
-_PLUS, _MINUS, _POINT, _E = 43, 45, 46, 101
 _SEPARATOR = 5  # " ||| "
-# Maximum number of digits before the decimal point in a plain score, and the limit for the first
-# byte of a two-digit exponent. Numbers below 10^8 times 10^29 are within float32's range.
-_MOST_DIGITS, _LARGEST_TENS = 8, 50
+_LARGEST_PLAIN = 1e38  # safely within float32's range, as `read_number` may round a large number
 
 
 def check_no_rules(path: str, start: bytes) -> None:
@@ -107,34 +104,25 @@ def parse_line(
     return PhrasePair(split_words(source), split_words(target)), len(scores)
 
 
-def format_probability(log_value: float) -> bytes:
-    """Format exp of a log-probability, or of a count, with the 7 digits of phrase table scores.
-
-    Moses reads the number as float32 and floors its logarithm at -100, so smaller values are
-    written as exp(-100). Near this value float32 is coarse: exp(-100) is read back as -99.98. Above
-    exp(-87), all 7 digits are preserved. Moses reads exp of values above 88 as infinity.
-
-    >>> format_probability(math.log(0.25)), format_probability(-1000), format_probability(0)
-    (b'0.25', b'3.720076e-44', b'1')
-    """
-    if not math.isfinite(log_value) or log_value > HIGHEST_LOG:
-        problem = f"expected a finite logarithm of at most {HIGHEST_LOG:g}, found {log_value!r};"
-        raise ModelError(f"{problem} a phrase table cannot hold it")
-    return b"%.7g" % math.exp(max(log_value, LOWEST_LOG))
-
-
 def format_scores(columns: Sequence[NDArray[np.float64]]) -> bytes:
-    """Format new scores with a space before each score, one output line per table line.
+    """Format exp of logarithms, or of counts, as scores: one output line per table line.
 
-    >>> format_scores([np.log([0.25, 1.0]), np.log([0.5, 0.125])])
-    b' 0.25 0.5\\n 1 0.125\\n'
+    There is a space before each score. A score has 7 digits, and its logarithm is at least -100,
+    where Moses floors it, and at most 88, because it reads a larger exp as infinity. Moses reads
+    float32: down to exp(-87), all 7 digits are preserved; exp(-100) is read back as -99.98.
+
+    >>> format_scores([np.log([0.25, 1.0]), np.array([-1000.0, 0.0])])
+    b' 0.25 3.720076e-44\\n 1 1\\n'
+
+    :raises ModelError: if a number is not finite.
     """
     logs = np.stack(columns, axis=1).ravel()
-    for wrong in logs[~(np.isfinite(logs) & (logs <= HIGHEST_LOG))][:1]:
-        format_probability(float(wrong))
+    for wrong in logs[~np.isfinite(logs)][:1].tolist():
+        problem = f"expected a finite logarithm, found {wrong!r}"
+        raise ModelError(f"{problem}; a phrase table cannot hold it")
     # Formatting all numbers in one operation is four times as fast as formatting each number.
     template = (b" %.7g" * len(columns) + b"\n") * len(columns[0])
-    return template % tuple(map(math.exp, np.maximum(logs, LOWEST_LOG).tolist()))
+    return template % tuple(map(math.exp, logs.clip(LOWEST_LOG, HIGHEST_LOG).tolist()))
 
 
 def score_span(raw: bytes) -> tuple[int, int]:
@@ -193,28 +181,6 @@ def _phrase_end(text, begin, end):  # type: ignore[no-untyped-def]
 
 
 @_KERNEL
-def _score_end(text, begin, end):  # type: ignore[no-untyped-def]
-    """Return where a score such as 12, 0.5 or 1.25e-07 ends, or -1 if it is not plain."""
-    position, _ = read_digits(text, begin, end)
-    if not 0 < position - begin <= _MOST_DIGITS:
-        return -1
-    if position < end and text[position] == _POINT:
-        first = position + 1
-        position, _ = read_digits(text, first, end)
-        if position == first:
-            return -1
-    if position < end and text[position] == _E:
-        sign, first = position + 1, position + 2
-        position, _ = read_digits(text, first, end)
-        if position == first:
-            return -1
-        small = text[sign] == _PLUS and position == first + 2 and text[first] <= _LARGEST_TENS
-        if not (small or text[sign] == _MINUS):
-            return -1
-    return position
-
-
-@_KERNEL
 def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untyped-def]
     """Return where a line's last score ends, or -1 if the line is not plain."""
     for side in range(2):
@@ -228,8 +194,8 @@ def _read_line(text, begin, end, num_scores, phrases):  # type: ignore[no-untype
             if begin >= end or text[begin] != _SPACE:
                 return -1
             begin += 1
-        begin = _score_end(text, begin, end)
-        if begin < 0:
+        begin, value, _ = read_number(text, begin, end)
+        if begin < 0 or not 0 <= value < _LARGEST_PLAIN:
             return -1
     return begin if begin == end or _is_separator(text, begin, end) else -1
 

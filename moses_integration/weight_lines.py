@@ -11,8 +11,7 @@ for decoding follow ``[search]``. The weights for all features, which rerank the
 
 Moses reads sparse weight files with FVector::load (moses/FeatureVector.cpp): a line that begins
 with ``#`` is a comment, and ASCII blanks separate the name from the value. A name may therefore
-contain ``#``, ``=``, ``[`` and Unicode blanks. A name that begins with ``#`` is written after a
-blank, which Moses skips.
+contain ``#``, ``=``, ``[`` and Unicode blanks, but it does not begin with ``#`` or ``[`` here.
 """
 
 import math
@@ -26,13 +25,12 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, decode, read_lines, shorten
 from phrasescore.records import WeightPair, Weights
 
-# Characters that Moses' streams treat as blanks, which feature names cannot contain.
-BAD_NAME = re.compile(r"[ \t\n\v\f\r]|^$")
+# A name that is no feature's: it has characters that Moses' streams treat as blanks, or begins like
+# a comment or a section header.
+BAD_NAME = re.compile(r"[ \t\n\v\f\r]|^$|^[#\[]")
 
 _NUMBER = re.compile(NUMBER)
 _WORD = re.compile(r"[^ \t\n\v\f\r]+")
-# A line with weights, even if it begins like a section header ("[") or a comment (" #").
-_WEIGHTS = re.compile(rf"[ \t]*[^ \t\r]+(?:[ \t]+{NUMBER})+[ \t\r]*(?:#.*)?")
 
 _PARTS = (b"[search]", b"[lists]")  # the headers of the parts, in the order of a WeightPair
 
@@ -56,10 +54,7 @@ def split_weight_line(line: str) -> tuple[str, list[str]] | None:
     ('TM0=', ['0.5', '-1'])
     """
     words = _WORD.findall(line)
-    if not words or line.startswith("#"):
-        return None
-    name = words[0]
-    if name.startswith("#") and not (is_sparse(name) and _WEIGHTS.fullmatch(line)):
+    if not words or words[0].startswith("#"):
         return None
     values = []
     for word in words[1:]:
@@ -67,7 +62,7 @@ def split_weight_line(line: str) -> tuple[str, list[str]] | None:
         values += [value] if value else []
         if comment:
             break
-    return name, values
+    return words[0], values
 
 
 def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
@@ -90,13 +85,12 @@ def format_weight(value: float) -> str:
     return f"{Decimal(text):f}" if "e" in text else text
 
 
-def format_weight_line(path: str, name: str, word: str, value: str) -> str:
-    """Format a line with a weight; ``word`` is the name as written, with or without ``=``."""
+def format_weight_line(path: str, name: str, value: str, sign: str = "=") -> str:
+    """Format a line with a weight; ``sign`` follows the name."""
     if BAD_NAME.search(name):
         problem = f"expected a name that a weight file can hold, found {shorten(name)}"
         raise PhrasescoreError(f"{path}: {problem}")
-    blank = " " if word.startswith("#") else ""
-    return f"{blank}{word} {value}"
+    return f"{name}{sign} {value}"
 
 
 def read_sparse_weights(path: str) -> Weights:
@@ -126,12 +120,7 @@ def _split_lines(path: str, lines: Iterable[bytes]) -> Iterator[tuple[int, str, 
 
 def parse_weight_pair(path: str, lines: list[bytes]) -> WeightPair | None:
     """Return the weights for the search and for the lists, or None if the text is a moses.ini."""
-    starts = [line.decode(errors="replace") for line in lines if line.lstrip().startswith(b"[")]
-    heads = [
-        line.strip().encode()
-        for line in starts
-        if line.lstrip(" \t").startswith("[") and not _WEIGHTS.fullmatch(line)
-    ]
+    heads = [line.strip() for line in lines if line.lstrip().startswith(b"[")]
     if sorted(heads) == sorted(_PARTS):
         return WeightPair(*(_parse(path, _lines_of(path, lines, head)) for head in _PARTS))
     if heads:
@@ -224,5 +213,5 @@ def _format(path: str, weights: Weights) -> list[str]:
             if not math.isfinite(value):
                 problem = f"expected a finite weight for {name}, found {value}"
                 raise PhrasescoreError(f"{path}: {problem}")
-            lines.append(format_weight_line(path, name, f"{name}=", repr(float(value))))
+            lines.append(format_weight_line(path, name, repr(float(value))))
     return lines

@@ -2,5 +2,5 @@
 
 `tables` writes what steps 4 to 7 of Moses' train-model.perl write: the lexical translation tables,
 the phrase table and the lexicalised reordering table. `symmetrization` joins the alignments of both
-directions, as step 3 does, and `configuration` writes the moses.ini, as step 9 does.
+directions, as step 3 does.
 """

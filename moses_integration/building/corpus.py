@@ -5,20 +5,24 @@ the lines that Moses sorts with ``LC_ALL=C sort``. The separator ``|||`` has a r
 text begins another one, sequences of ranks have the order of the lines.
 """
 
-from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from moses_integration.alignments import Numbers, Starts, parse_block
-from phrasescore.io.corpora import FIELD_SEPARATOR, read_parallel_text
+from phrasescore.io.corpora import FIELD_SEPARATOR, ParallelLine, read_parallel_text
 from phrasescore.io.output import writing
+from phrasescore.io.ragged import RaggedBuilder
 from phrasescore.io.text import read_lines
 
 # Stands for the missing word of an unaligned word in the lexical tables.
 NULL = "NULL"
+
+_Aligned = tuple[ParallelLine, bytes]  # a sentence pair, and the line with its links
 
 
 @dataclass(frozen=True)
@@ -91,38 +95,17 @@ class AlignedCorpus:
     source: Side
     target: Side
     blocks: tuple[Path, ...]
-    sentences: int
-
-    def load(self, block: int) -> SentenceBlock:
-        """Read a block."""
-        return SentenceBlock.load(self.blocks[block], self.source, self.target)
 
 
-class _SentenceNumbers:
-    """Collects the sentences of one language as numbers of words in order of occurrence."""
+class _NumberedWords(dict[str, int]):
+    """Numbers words in order of occurrence, after `NULL`."""
 
     def __init__(self) -> None:
-        self._numbers: defaultdict[str, int] = defaultdict()
-        self._numbers.default_factory = self._numbers.__len__
-        self._number_of = self._numbers.__getitem__
-        self._number_of(NULL)
-        self.clear()
+        super().__init__({NULL: 0})
 
-    def clear(self) -> None:
-        self.values: list[int] = []
-        self.lengths: list[int] = []
-
-    def add(self, words: tuple[str, ...]) -> None:
-        self.values.extend(map(self._number_of, words))
-        self.lengths.append(len(words))
-
-    def arrays(self) -> tuple[Numbers, Starts]:
-        starts = np.zeros(len(self.lengths) + 1, np.int64)
-        np.cumsum(self.lengths, out=starts[1:])
-        return np.array(self.values, np.int32), starts
-
-    def side(self) -> Side:
-        return Side.from_words(list(self._numbers))
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        return number
 
 
 def read_corpus(
@@ -139,28 +122,32 @@ def read_corpus(
     :param alignments: a file with the links of each sentence pair, such as ``0-0 1-2``.
     :param block_words: number of words, of both sides together, after which a block ends.
     """
-    sides = _SentenceNumbers(), _SentenceNumbers()
-    lines: list[bytes] = []
+    numbers = _NumberedWords(), _NumberedWords()
+    text = zip(read_parallel_text(source, target), read_lines(alignments), strict=True)
     blocks: list[Path] = []
     sentences = 0
-
-    def end_block() -> None:
-        links, starts = parse_block(lines, alignments, sentences - len(lines))
-        block = SentenceBlock(*sides[0].arrays(), *sides[1].arrays(), links, starts)
+    while pairs := _take(text, block_words):
+        arrays: list[Any] = []
+        for side in range(2):
+            rows = RaggedBuilder()
+            for line, _ in pairs:
+                rows.add([numbers[side][word] for word in line.pair[side]])
+            built = rows.build()
+            arrays += [built.values, built.starts]
+        arrays += parse_block([links for _, links in pairs], alignments, sentences)
         blocks.append(folder / f"sentences.{len(blocks)}")
-        block.save(blocks[-1])
-        for side in sides:
-            side.clear()
-        lines.clear()
+        SentenceBlock(*arrays).save(blocks[-1])
+        sentences += len(pairs)
+    first, second = (Side.from_words(list(words)) for words in numbers)
+    return AlignedCorpus(first, second, tuple(blocks))
 
-    text = read_parallel_text(source, target)
-    for line, links in zip(text, read_lines(alignments), strict=True):
-        sentences += 1
-        for side, words in zip(sides, line.pair, strict=True):
-            side.add(words)
-        lines.append(links)
-        if len(sides[0].values) + len(sides[1].values) >= block_words:
-            end_block()
-    if lines:
-        end_block()
-    return AlignedCorpus(sides[0].side(), sides[1].side(), tuple(blocks), sentences)
+
+def _take(text: Iterator[_Aligned], most: int) -> list[_Aligned]:
+    """Return the next sentence pairs, until they have ``most`` words or the text ends."""
+    taken, words = [], 0
+    for line, links in text:
+        taken.append((line, links))
+        words += sum(map(len, line.pair))
+        if words >= most:
+            break
+    return taken

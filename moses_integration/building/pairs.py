@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from moses_integration.building.extraction import COUNT_BITS, KERNEL, count_of, get_word, has_link
 from moses_integration.building.lexicon import look_up
-from moses_integration.building.rows import COUNT_BITS, KERNEL, count_of, get_word, has_link
 
 
 @KERNEL

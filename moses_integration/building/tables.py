@@ -10,12 +10,18 @@ from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 
-from moses_integration.building.corpus import AlignedCorpus, read_corpus
-from moses_integration.building.extraction import REORDERING, extract_rows
+from moses_integration.building.corpus import AlignedCorpus, SentenceBlock, read_corpus
+from moses_integration.building.extraction import (
+    REORDERING,
+    RowLayout,
+    Rows,
+    extract_rows,
+    merge_equal,
+    sort_rows,
+)
 from moses_integration.building.lexicon import Counts, WordTables, add_counts, count_words
 from moses_integration.building.lines import write_phrase_table, write_reordering
 from moses_integration.building.pairs import count_pairs, find_totals
-from moses_integration.building.rows import RowLayout, Rows, merge_equal, sort_rows
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.output import open_output, writing
 from phrasescore.io.sorted_rows import Bucket, SortedRuns
@@ -110,7 +116,7 @@ class _Builder:
         advance = self._advancing(0.1, 0.45, len(self._corpus.blocks))
         total: tuple[Counts, Counts] | None = None
         waiting: list[tuple[Counts, Counts]] = []
-        for counts in self._in_order(self._extract_block, range(len(self._corpus.blocks))):
+        for counts in self._in_order(self._extract_block, self._corpus.blocks):
             waiting.append(counts)
             # Waiting counts are added when they are as many as the sum: O(n log n) altogether.
             if total is None or sum(len(keys) for keys, _ in waiting) > len(total[0]):
@@ -143,10 +149,10 @@ class _Builder:
         while waiting:
             yield waiting.popleft().result()
 
-    def _extract_block(self, number: int) -> tuple[Counts, Counts]:
+    def _extract_block(self, path: Path) -> tuple[Counts, Counts]:
         corpus, layout = self._corpus, self._layout
-        block = corpus.load(number)
-        corpus.blocks[number].unlink()
+        block = SentenceBlock.load(path, corpus.source, corpus.target)
+        path.unlink()
         rows = extract_rows(block, layout)
         targets = np.ones((len(rows), layout.target.columns + 1), np.uint64)
         targets[:, :-1] = rows[:, layout.target.first : layout.links]

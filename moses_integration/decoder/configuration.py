@@ -17,7 +17,7 @@ from moses_integration.moses_ini import MosesIni, is_phrase_table
 from moses_integration.weight_lines import LARGEST_WEIGHT, format_weight
 from phrasescore.errors import ConfigError, DataError, shown_path
 from phrasescore.io.text import open_input, shorten
-from phrasescore.language_models.arpa import read_arpa_counts
+from phrasescore.language_models.arpa import NgramModel, read_arpa, read_arpa_counts
 from phrasescore.records import Weights
 
 _logger = logging.getLogger(__name__)
@@ -170,6 +170,11 @@ class DecoderConfiguration:
         return self._ini.shown_components(slot.name, len(slot.weights))
 
 
+def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
+    """Read the language models that a moses.ini names."""
+    return read_arpa(*(slot.arguments["path"] for slot in configuration.language_models()))
+
+
 def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:
     """Return a feature, or None if it is unsupported and all its weights are 0."""
     where = weights or feature.line
@@ -212,13 +217,11 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
 
 
 def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    arguments: dict[str, str] = {}
+    arguments = ini.arguments(feature)
     known = _ARGUMENTS.get(feature.kind, set())
-    for key, value in feature.arguments:
+    for key, value in arguments.items():
         problem = None
-        if value is None or key in arguments:
-            problem = f"expected key=value with each key only once, found {shorten(key)}"
-        elif key.endswith("factor") and key in known and value != "0":
+        if key.endswith("factor") and key in known and value != "0":
             problem = f"expected {key}=0, found {shorten(value)}"
         elif key == "per-phrase-table" and value.lower() not in _FALSE:
             problem = "this search supports only one phrase table"
@@ -228,7 +231,6 @@ def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
             problem = f"this search does not support {shorten(f'{key}={value}')}"
         if problem is not None:
             raise _LineError(problem)
-        arguments[key] = value or ""
     if feature.kind == REORDERING:
         _check_reordering(arguments)
     if "path" in known:

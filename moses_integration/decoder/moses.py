@@ -25,7 +25,6 @@ from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
 from moses_integration.nbest_lines import too_few_fields
-from moses_integration.source_text import read_source
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.characters import join_text
@@ -125,7 +124,7 @@ class DecoderCommand:
         *,
         keeps_log: bool = True,
     ) -> None:
-        """Decode a file and write n-best lists.
+        """Decode a file and write n-best lists, in which Moses' characters are joined to words.
 
         Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
         stdout and stderr to ``run1.out`` and ``run1.log``.
@@ -137,14 +136,7 @@ class DecoderCommand:
         work = nbest.removesuffix(".part").removesuffix(".nbest")
         weights_path, log = f"{work}.weights", f"{work}.log"
         write_weights(weights_path, weights)
-        # Another decoder gets the text as it is.
         ini = self.ini if self.is_moses else None
-        characters = ini is not None and ini.text_settings().characters
-        if characters:
-            sentences = read_source(source, characters=True)
-            source = f"{work}.characters"
-            with open(source, "wb") as stream:
-                stream.writelines(f"{' '.join(words)}\n".encode() for words in sentences)
         changed = weights
         if ini is not None and weights == ini.tuneable_weights():
             changed = {}  # Moses rounds the digits of its moses.ini itself
@@ -160,7 +152,7 @@ class DecoderCommand:
             if stream.read() != b"\n":
                 problem = f"{nbest}: the last line is truncated; is the disk full?"
                 raise PhrasescoreError(f"{problem}{tail}")
-        if characters:
+        if ini is not None and ini.text_settings().characters:
             with open_output(nbest) as output:
                 output.writelines(_join_lists(nbest, is_distinct=request.distinct))
 

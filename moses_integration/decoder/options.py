@@ -7,18 +7,31 @@ table limit. The future estimate for a span is the highest total score of option
 """
 
 import math
-from collections.abc import Sequence
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from moses_integration.decoder import configuration as kinds
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.phrase_tables import PhraseAlignment, PhrasePairs
+from moses_integration.decoder.phrase_tables import (
+    PhraseAlignment,
+    PhrasePairs,
+    PhraseTables,
+    join_pairs,
+    keys_of,
+)
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
+from moses_integration.decoder.stack_search import Sentence
+from moses_integration.source_text import keys_of_sentences
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.language_models.arpa import NgramModel, read_arpa
+from phrasescore.language_models.arpa import NgramModel
 from phrasescore.language_models.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
+
+_MOST_PAIRS = 500_000  # phrase pairs of a stream that are kept in memory
+_MOST_WORDS = 200_000  # numbered words of a stream that no language model has
 
 
 class SentenceOptions(NamedTuple):
@@ -43,15 +56,7 @@ class TargetNumbers:
 
     def __init__(self, model: NgramModel) -> None:
         self.words = list(model.words)
-        self._num_known = len(self.words)
         self._numbers = {word.encode(): number for number, word in enumerate(self.words)}
-
-    def forget(self, most: int) -> None:
-        """Begin a new list without the further words if there are more than ``most``."""
-        if len(self.words) - self._num_known > most:
-            for word in self.words[self._num_known :]:
-                del self._numbers[word.encode()]
-            self.words = self.words[: self._num_known]
 
     def number(self, phrase: bytes) -> list[int]:
         """Return the numbers of the words of a phrase."""
@@ -150,9 +155,84 @@ class OptionTable:
         return self._alignments[row].text.decode()
 
 
-def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
-    """Read the language models that a moses.ini names."""
-    return read_arpa(*(slot.arguments["path"] for slot in configuration.language_models()))
+class PhraseOptions:
+    """Makes the options of sentences, under weights that may change.
+
+    :param sentences: the text, if it is known: its lines of the tables are read once, and new
+        weights sort and prune their pairs in memory. Otherwise lines are found as they are needed,
+        and the best pairs of the latest source phrases are kept.
+    :ivar num_copied: the number of words of a known text that are not in the table.
+    """
+
+    def __init__(
+        self,
+        configuration: DecoderConfiguration,
+        model: NgramModel,
+        *,
+        aligned: bool,
+        sentences: Sequence[Sequence[str]] | None = None,
+    ) -> None:
+        self._model, self._longest = model, configuration.search.max_phrase_length
+        self._tables = PhraseTables(configuration, aligned=aligned, indexed=sentences is None)
+        self._is_known = sentences is not None
+        words = Counter(word for sentence in sentences or () for word in sentence)
+        phrases = keys_of_sentences(sentences or (), self._longest)
+        pairs, unknown = self._find(phrases, map(str.encode, words))
+        self._pairs = self._tables.reorder(pairs)  # of a known text; for a stream, none
+        self.num_copied = sum(words[word.decode()] for word in unknown)
+
+    def _find(self, phrases: Any, words: Iterable[bytes]) -> tuple[PhrasePairs, list[bytes]]:
+        """Return the pairs without reordering scores, and the words that are not in the table."""
+        pairs = self._tables.pairs(phrases)
+        unknown = sorted(set(words).difference(pairs.sources))
+        return join_pairs([pairs, self._tables.copied(unknown)]), unknown
+
+    def use(self, configuration: DecoderConfiguration, other_language_weight: float) -> None:
+        """Use the weights of a configuration; see `OptionTable` for the other weight."""
+        self._configuration, self._other_weight = configuration, other_language_weight
+        self._numbers = TargetNumbers(self._model)
+        # The pairs of source phrases of a stream, the latest used last.
+        self._groups: OrderedDict[bytes, PhrasePairs] = OrderedDict()
+        self._num_pairs = 0
+        self._table = self._table_of(self._pairs)
+
+    def of(self, sentence: Sequence[str]) -> OptionTable:
+        """Return the options of a sentence, which must be one of a known text."""
+        if self._is_known:
+            return self._table
+        if len(self._numbers.words) > len(self._model.words) + _MOST_WORDS:
+            self._numbers = TargetNumbers(self._model)
+        words = [word.encode() for word in sentence]
+        phrases = dict.fromkeys(
+            b" ".join(words[start:end])
+            for start in range(len(words))
+            for end in range(start + 1, min(len(words), start + self._longest) + 1)
+        )
+        self._read([phrase for phrase in phrases if phrase not in self._groups])
+        known = [phrase for phrase in phrases if phrase in self._groups]
+        for phrase in known:
+            self._groups.move_to_end(phrase)
+        pairs = join_pairs([self._pairs, *(self._groups[phrase] for phrase in known)])
+        while self._num_pairs > _MOST_PAIRS:
+            self._num_pairs -= len(self._groups.popitem(last=False)[1].targets)
+        return self._table_of(pairs)
+
+    def _read(self, phrases: Sequence[bytes]) -> None:
+        words = (phrase for phrase in phrases if b" " not in phrase)
+        pairs, _ = self._find(keys_of(phrases, 1), words)
+        rows = self._table_of(pairs).kept
+        kept = self._tables.reorder(pairs.take(pairs.sources, rows.values.tolist(), rows.starts))
+        for source, (first, after) in zip(
+            kept.sources, pairwise(kept.starts.tolist()), strict=True
+        ):
+            starts = np.array([0, after - first])
+            self._groups[source] = kept.take([source], range(first, after), starts)
+        self._num_pairs += len(kept.targets)
+
+    def _table_of(self, pairs: PhrasePairs) -> OptionTable:
+        return OptionTable(
+            self._configuration, self._model, pairs, self._other_weight, self._numbers
+        )
 
 
 def _distinct(numbers: TargetNumbers, targets: list[bytes]) -> tuple[RaggedArray, Any]:
@@ -214,34 +294,6 @@ def _future(length: int, start: Any, end: Any, score: Any) -> Any:
                 best = max(best, future[first, middle] + future[middle, first + size])
             future[first, first + size] = best
     return future
-
-
-class Sentence(NamedTuple):
-    """A sentence to translate. All scores are weighted."""
-
-    ngrams: NgramTables  # the language models
-    length: int  # source words
-    distortion_limit: int  # words; -1 for no limit
-    distortion_weight: float
-    language_weights: Any  # float64 (models,): multiplied by log10 probabilities
-    keep_words: bool  # whether to pad states with the target words that other features need
-    spans: Any  # int32 (length, longest + 2): options of a span: [start, size] .. [start, size + 1]
-    start: Any  # see `SentenceOptions`, also for the next three
-    end: Any
-    offsets: Any
-    target: Any
-    score: Any  # float64 (options,): including the estimate for other features
-    expected: Any  # float64 (options,): only the estimate for other features
-    backward: Any  # float64 (options, orientations): scores of an option after another
-    forward: Any  # float64 (options, orientations): scores of what follows an option
-    group: Any  # int32 (options,): see `_groups`
-    future: Any  # float64 (length, length + 1): see `SentenceOptions`
-    # float64 (models, words + 1): the language model score for a phrase from this word to its end,
-    # with only the preceding words of the phrase as context.
-    tail: Any
-    # int32 (models, options): words in the LM state after the phrase without context
-    last_length: Any
-    bound: Any  # float64 (options,): an upper bound on the sum of the language model scores
 
 
 def make_sentence(

@@ -23,8 +23,7 @@ from moses_integration.decoder.configuration import (
 from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS, find_orientation
 from moses_integration.decoder.stack_search import (
-    DEFAULT_BUFFER_SIZE,
-    RequestBuffer,
+    RequestCache,
     StackSearch,
     StatefulFeature,
 )
@@ -80,7 +79,6 @@ class StackDecoder:
         search errors, its ``other_language_weight`` should cover the language models in
         ``features``.
     :param features: additional features with their weights.
-    :param buffer_size: number of requests per call to an additional feature; affects only speed.
     :ivar names: feature names, in the order of ``Derivation.values``.
     """
 
@@ -90,13 +88,9 @@ class StackDecoder:
         option_table: OptionTable,
         lm: NgramModel,
         features: Sequence[tuple[StatefulFeature, float]] = (),
-        *,
-        buffer_size: int = DEFAULT_BUFFER_SIZE,
     ) -> None:
         self._configuration, self._table, self._lm = configuration, option_table, lm
-        self.buffers = [
-            (RequestBuffer(feature, buffer_size), weight) for feature, weight in features
-        ]
+        self.caches = [(RequestCache(feature), weight) for feature, weight in features]
         for feature, _ in features:
             feature.begin(option_table.words)
         self.names = (
@@ -117,14 +111,14 @@ class StackDecoder:
             return replace(empty, nbest=(empty,) if nbest else ())
         options = self._table.sentence(tokens)
         tables, search = self._lm.tables, self._configuration.search
-        has_buffers = bool(self.buffers)
-        sentence = make_sentence(options, self._configuration, tables, keep_words=has_buffers)
-        affiliations = self._table.affiliations(options) if self.buffers else None
+        has_others = bool(self.caches)
+        sentence = make_sentence(options, self._configuration, tables, keep_words=has_others)
+        affiliations = self._table.affiliations(options) if has_others else None
         aligned = None if affiliations is None else AlignedWords(tokens, affiliations)
-        stacks = StackSearch(sentence, search, self.buffers, keep_arcs=nbest > 1, aligned=aligned)
+        stacks = StackSearch(sentence, search, self.caches, keep_arcs=nbest > 1, aligned=aligned)
         lattice = stacks.run()
         if lattice.goal < 0:
-            return self._empty(-np.inf, [0.0] * len(self.buffers))
+            return self._empty(-np.inf, [0.0] * len(self.caches))
         count, distinct = max(1, nbest), distinct and nbest > 1
         most = count * (search.nbest_factor or _MOST_PATHS) if distinct else count
         paths = best_paths(lattice, options.offsets, options.target, count, most, distinct)
@@ -142,12 +136,12 @@ class StackDecoder:
     def _translate_nothing(self) -> Derivation:
         """Translate an empty sentence: Moses' features are 0, and the others score ``</s>``."""
         added, score = [], 0.0
-        for buffer, weight in self.buffers:
-            history = np.full((1, buffer.feature.context), -1, np.int32)
+        for cache, weight in self.caches:
+            history = np.full((1, cache.feature.context), -1, np.int32)
             history[:, -1:] = BEGIN
             words, ends = np.empty(0, np.int32), np.ones(1, np.bool_)
             aligned = AlignedWords((), np.empty(0, np.int64))
-            (value,) = buffer.feature.scores(history, words, np.zeros(2, np.int64), ends, aligned)
+            (value,) = cache.feature.scores(history, words, np.zeros(2, np.int64), ends, aligned)
             added.append(float(value))
             score += weight * added[-1]
         return self._empty(score, added)
@@ -157,7 +151,7 @@ class StackDecoder:
     ) -> tuple[Derivation, ...]:
         rows = self._values(options, offsets, chosen, added)
         weights = [slot.weights for slot in self._configuration.slots]
-        weights += [(weight,) for _, weight in self.buffers]
+        weights += [(weight,) for _, weight in self.caches]
         sizes = [len(row) for row in weights]
         # Sum row by row, because a matrix product rounds differently for other numbers of rows.
         totals = (rows * np.concatenate(weights)).sum(axis=1)

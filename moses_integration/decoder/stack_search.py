@@ -6,8 +6,8 @@ features can score them in batches.
 
 Other features, such as networks, score target words given the words before them. A network is fast
 on large batches of n-grams, while a search requests a few at a time and often repeats them. The
-search therefore sends its requests to a :class:`RequestBuffer`, which passes new requests on when
-it is full, or when scores are needed before a stack is pruned.
+search therefore sends the requests of a whole stack to a :class:`RequestCache`, which passes the
+new ones on.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,15 +18,42 @@ import numpy as np
 from moses_integration.decoder import SearchLimits
 from moses_integration.decoder import search_tables as tables
 from moses_integration.decoder import stack_kernels as kernels
-from moses_integration.decoder.options import Sentence
 from phrasescore.io.ragged import RaggedArray
-from phrasescore.language_models.ngram_table import BEGIN
+from phrasescore.language_models.ngram_table import BEGIN, NgramTables
 from phrasescore.records import AlignedWords
 
-DEFAULT_BUFFER_SIZE = 4096
+_MOST_REQUESTS = 4096  # per call of another feature
 # Initial numbers of rows, sufficient for a few words: new tables take longer to fill than to grow.
 _FEW, _MANY = 1 << 9, 1 << 13
 _CANDIDATES = 10  # candidates that other features score, per hypothesis that a stack keeps
+
+
+class Sentence(NamedTuple):
+    """A sentence to translate. All scores are weighted."""
+
+    ngrams: NgramTables  # the language models
+    length: int  # source words
+    distortion_limit: int  # words; -1 for no limit
+    distortion_weight: float
+    language_weights: Any  # float64 (models,): multiplied by log10 probabilities
+    keep_words: bool  # whether to pad states with the target words that other features need
+    spans: Any  # int32 (length, longest + 2): options of a span: [start, size] .. [start, size + 1]
+    start: Any  # see `options.SentenceOptions`, also for the next three
+    end: Any
+    offsets: Any
+    target: Any
+    score: Any  # float64 (options,): including the estimate for other features
+    expected: Any  # float64 (options,): only the estimate for other features
+    backward: Any  # float64 (options, orientations): scores of an option after another
+    forward: Any  # float64 (options, orientations): scores of what follows an option
+    group: Any  # int32 (options,): see `options._groups`
+    future: Any  # float64 (length, length + 1): see `options.SentenceOptions`
+    # float64 (models, words + 1): the language model score for a phrase from this word to its end,
+    # with only the preceding words of the phrase as context.
+    tail: Any
+    # int32 (models, options): words in the LM state after the phrase without context
+    last_length: Any
+    bound: Any  # float64 (options,): an upper bound on the sum of the language model scores
 
 
 class Requests(NamedTuple):
@@ -45,13 +72,8 @@ class Requests(NamedTuple):
 class StatefulFeature(Protocol):
     """A feature that scores target words given the words before them."""
 
-    @property
-    def name(self) -> str:
-        """The feature's name in n-best lists, such as ``CSLM0``."""
-
-    @property
-    def context(self) -> int:
-        """The number of preceding words that a score depends on, such as 6 for 7-grams."""
+    name: str  # in n-best lists, such as ``CSLM0``
+    context: int  # the number of preceding words that a score depends on, such as 6 for 7-grams
 
     def begin(self, words: Sequence[str]) -> None:
         """Set the words by id: <unk>, <s>, </s>, ... This is called whenever words are added."""
@@ -66,53 +88,40 @@ class StatefulFeature(Protocol):
         """
 
 
-class RequestBuffer:
-    """Deduplicates the requests for one sentence; calls the feature with ``size`` at a time.
+class RequestCache:
+    """The scores of the requests for one sentence; only new requests are passed on.
 
     The attributes count all requests, the ``distinct`` requests passed on, and the calls.
     """
 
-    def __init__(self, feature: StatefulFeature, size: int = DEFAULT_BUFFER_SIZE) -> None:
+    def __init__(self, feature: StatefulFeature) -> None:
         self.feature = feature
         self.requests = self.distinct = self.calls = 0
-        self._size = size
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
         """Begin a sentence; ``rows`` turns keys (int64) and a number of words into requests."""
         self._rows = rows
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)  # sorted by key
-        self._waiting = np.empty(0, np.int64)
 
-    def request(self, keys: Any) -> None:
-        """Request scores; the feature is called whenever the buffer is full."""
+    def request(self, keys: Any) -> Any:
+        """Return the scores for keys; the feature is called if some are new."""
         self.requests += len(keys)
         fresh = np.unique(keys)
-        fresh = fresh[~_among(fresh, self._known) & ~_among(fresh, self._waiting)]
-        # Equivalent to adding requests one by one and flushing whenever the buffer is full.
-        while len(self._waiting) + len(fresh) >= self._size:
-            room = self._size - len(self._waiting)
-            self._waiting = np.concatenate([self._waiting, fresh[:room]])
-            fresh = fresh[room:]
-            self.flush()
-        self._waiting = np.sort(np.concatenate([self._waiting, fresh]))
-
-    def flush(self) -> None:
-        """Score the pending requests."""
-        waiting = self._waiting
-        if len(waiting) == 0:
-            return
-        requests = self._rows(waiting, self.feature.context)
-        scores = np.asarray(self.feature.scores(*requests), np.float64)
-        self.calls += 1
-        self.distinct += len(waiting)
-        known = np.concatenate([self._known, waiting])
-        order = np.argsort(known)
-        self._known = known[order]
-        self._scores = np.concatenate([self._scores, scores])[order]
-        self._waiting = np.empty(0, np.int64)
+        fresh = fresh[~_among(fresh, self._known)]
+        known, scores = [self._known], [self._scores]
+        for begin in range(0, len(fresh), _MOST_REQUESTS):
+            known.append(fresh[begin : begin + _MOST_REQUESTS])
+            requests = self._rows(known[-1], self.feature.context)
+            scores.append(np.asarray(self.feature.scores(*requests), np.float64))
+            self.calls += 1
+        self.distinct += len(fresh)
+        self._known = np.concatenate(known)
+        order = np.argsort(self._known)
+        self._known, self._scores = self._known[order], np.concatenate(scores)[order]
+        return self.scores(keys)
 
     def scores(self, keys: Any) -> Any:
-        """Return the scores for keys that have been requested and flushed."""
+        """Return the scores for keys that have been requested."""
         return self._scores[np.searchsorted(self._known, keys)]
 
 
@@ -148,22 +157,22 @@ class StackSearch:
         self,
         sentence: Sentence,
         limits: SearchLimits,
-        buffers: Sequence[tuple[RequestBuffer, float]] = (),
+        caches: Sequence[tuple[RequestCache, float]] = (),
         *,
         keep_arcs: bool,
         aligned: AlignedWords | None = None,
     ) -> None:
         self._sentence, self._aligned = sentence, aligned
-        self._buffers, self._limits = buffers, limits
+        self._caches, self._limits = caches, limits
         self._last = kernels.Limits(
             limits.stack_size, limits.beam_width, keep_arcs, by_request=False
         )
         self._first = self._last
-        if buffers:
+        if caches:
             size = _CANDIDATES * limits.stack_size
             self._first = self._last._replace(stack_size=size, by_request=True)
         order, models = sentence.ngrams.order, len(sentence.language_weights)
-        self._width = max([order - 1, 1, *(buffer.feature.context for buffer, _ in buffers)])
+        self._width = max([order - 1, 1, *(cache.feature.context for cache, _ in caches)])
         columns = self._width + models
         pool = 1 << max(2 * self._first.stack_size, 512).bit_length()
         arcs = _MANY if keep_arcs else 1
@@ -174,8 +183,8 @@ class StackSearch:
         # The score of each option plus its language model estimate.
         self._promise = sentence.score + sentence.tail[:, sentence.offsets[:-1]].sum(axis=0)
         self._scratch = np.zeros(longest + columns, np.int32)
-        for buffer, _ in buffers:
-            buffer.start(self._requests)
+        for cache, _ in caches:
+            cache.start(self._requests)
 
     def run(self) -> Lattice:
         """Run the search and return the lattice of hypotheses."""
@@ -190,7 +199,7 @@ class StackSearch:
                 self._expand_cubes(blocks)
             else:
                 self._expand(blocks)
-            if self._buffers:
+            if self._caches:
                 self._score_requests()
             kernels.prune(self._tables.pool, self._tables.arcs, self._last)
             self._store(stack)
@@ -258,12 +267,9 @@ class StackSearch:
         parents, options = pool.parent[:count], pool.option[:count]
         complete = coverages.first_gap[pool.keys[:count, 0]] == self._sentence.length
         keys = self._keys(hypotheses.state[parents], options, complete)
-        for buffer, _ in self._buffers:
-            buffer.request(keys)
         added = -self._sentence.expected[options]
-        for buffer, weight in self._buffers:
-            buffer.flush()
-            added += weight * buffer.scores(keys)
+        for cache, weight in self._caches:
+            added += weight * cache.request(keys)
         pool.score[:count] += added
         if self._last.keep_arcs:
             # An arc has the same option and state as its target, and therefore the same scores.
@@ -328,5 +334,5 @@ class StackSearch:
     def feature_scores(self, lattice: Lattice, parents: Any, options: Any, last: Any) -> Any:
         """Return the scores of extensions with other features: float64 (extensions, features)."""
         keys = self._keys(lattice.state[parents], options, last)
-        columns = [buffer.scores(keys) for buffer, _ in self._buffers]
+        columns = [cache.scores(keys) for cache, _ in self._caches]
         return np.stack(columns, axis=1) if columns else np.empty((len(options), 0))

@@ -61,7 +61,9 @@ def _param(name: str) -> str:
     return f"{name}_columns"
 
 
-_of_tables = _column_options([name for name, kind in COLUMN_KINDS.items() if not kind.not_of_phrases])
+_of_tables = _column_options(
+    [name for name, kind in COLUMN_KINDS.items() if not kind.not_of_phrases]
+)
 _of_lists = _column_options([name for name in COLUMN_KINDS if name != "scores"])
 _of_text = _column_options(["model", "ctranslate2", "command", "feature", "lm"])
 

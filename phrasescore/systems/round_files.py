@@ -45,9 +45,7 @@ from tuning.pool import Pool
 _logger = logging.getLogger(__name__)
 
 JOURNAL, CACHE = "tune.json", "scores.cache"
-_ROUND = re.compile(
-    r"(run[1-9][0-9]*|trial)\.(nbest(\.part|\.gz)?|weights|out|log|source|characters)"
-)
+_ROUND = re.compile(r"(run[1-9][0-9]*|trial)\.(nbest(\.part|\.gz)?|weights|out|log|source)")
 _OTHER_FOLDER = "name another working folder"
 
 

@@ -13,10 +13,13 @@ from typing import Any, NamedTuple
 
 from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder import LIMITS
-from moses_integration.decoder.configuration import UNKNOWN_WORDS, DecoderConfiguration
+from moses_integration.decoder.configuration import (
+    UNKNOWN_WORDS,
+    DecoderConfiguration,
+    read_language_models,
+)
 from moses_integration.decoder.moses import ListRequest
-from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.phrase_options import PhraseOptions
+from moses_integration.decoder.options import OptionTable, PhraseOptions
 from moses_integration.decoder.search import Derivation, StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
 from moses_integration.nbest_lines import format_hypothesis
@@ -340,11 +343,11 @@ def _segmentation(found: Derivation) -> str:
 
 
 def _counts(decoder: StackDecoder) -> tuple[int, int, int]:
-    buffers = [buffer for buffer, _ in decoder.buffers]
+    caches = [cache for cache, _ in decoder.caches]
     return (
-        sum(buffer.requests for buffer in buffers),
-        sum(buffer.distinct for buffer in buffers),
-        sum(buffer.calls for buffer in buffers),
+        sum(cache.requests for cache in caches),
+        sum(cache.distinct for cache in caches),
+        sum(cache.calls for cache in caches),
     )
 
 

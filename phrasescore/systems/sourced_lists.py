@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from moses_integration.alignments import affiliate_hypothesis, has_links
-from moses_integration.nbest import Ids, NbestList, read_nbest
+from moses_integration.nbest import Ids, NbestList, number_distinct, read_nbest
 from moses_integration.nbest_lines import format_rows
 from phrasescore.errors import DataError
 from phrasescore.io.text import MARKUP, decode, read_lines
@@ -70,14 +70,8 @@ class SourcedList:
         """The index of each pair's first line, and the index of each line's pair."""
         if not self.aligned:
             return self.nbest.numbering
-        rest = (raw.split(b"|||", 4)[4:] for raw in self.nbest.raws)
-        numbers: dict[tuple[bytes, tuple[bytes, ...]], int] = {}
-        firsts, pairs = [], []
-        for line, key in enumerate(zip(self.nbest.hypotheses, map(tuple, rest), strict=True)):
-            if key not in numbers:
-                firsts.append(line)
-            pairs.append(numbers.setdefault(key, len(numbers)))
-        return np.array(firsts), np.array(pairs)
+        rest = (tuple(raw.split(b"|||", 4)[4:]) for raw in self.nbest.raws)
+        return number_distinct(zip(self.nbest.hypotheses, rest, strict=True))
 
     @cached_property
     def block(self) -> PhraseBlock:

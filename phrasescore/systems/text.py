@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moses_integration.ini_text import IniText
-from moses_integration.source_text import MAX_WORDS, markup_of, parse_sentence
+from moses_integration.source_text import markup_of, parse_sentence
 from moses_integration.text_settings import TextSettings
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
@@ -15,6 +15,10 @@ from phrasescore.io.corpora import plain_words
 from phrasescore.io.moses_text import load_tokenizer, load_truecaser
 from phrasescore.io.text import MARKUP, decode, shorten
 from phrasescore.records import split_words
+
+# The longest sentence that the search accepts, in words or characters. It takes about a minute;
+# time and memory grow faster than the square of the length.
+MAX_WORDS = 4000
 
 
 @dataclass(frozen=True)
@@ -166,12 +170,13 @@ class TextConverter:
         raw = raw.removeprefix(codecs.BOM_UTF8)
         if self._prepare is not None:
             raw = self._prepare(number, raw).encode()
-        words = parse_sentence(self._path, number, raw, MAX_WORDS, self._markup)
-        if not self.characters:
-            return SystemSentence(words, words)
-        return SystemSentence(
-            words, parse_sentence(self._path, number, raw, MAX_WORDS, characters=True)
-        )
+        words = parse_sentence(self._path, number, raw, self._markup)
+        tokens = tuple(split_line(self._path, number, words)) if self.characters else words
+        if len(tokens) > MAX_WORDS:
+            limit = f"{MAX_WORDS:,} {'characters' if self.characters else 'words'}"
+            problem = f"expected a sentence with at most {limit}, found {len(tokens):,}"
+            raise DataError(self._path, number, problem)
+        return SystemSentence(words, tokens)
 
     def restore(self, translation: str) -> str:
         """Return a translation, words separated by spaces, as text."""

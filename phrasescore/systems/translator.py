@@ -273,10 +273,11 @@ class Translator:
         with tempfile.TemporaryDirectory(prefix="phrasescore-") as folder:
             work = prefix or os.path.join(folder, "run")
             source, nbest = f"{work}.source", f"{work}.nbest.part"
-            lines = (f"{' '.join(sentence.words)}\n".encode() for sentence in sentences)
-            Path(source).write_bytes(b"".join(lines))
             threads = min(usable_threads(self._compute.workers), len(sentences))
             run = _command(self.system, threads)
+            # Another decoder than Moses gets the words of a system of characters.
+            texts = (each.tokens if run.is_moses else each.words for each in sentences)
+            Path(source).write_bytes(b"".join(f"{' '.join(words)}\n".encode() for words in texts))
             run(source, weights, request, nbest, keeps_log=bool(prefix))
             if isinstance(self.system.decoder, Moses):
                 found = Path(f"{work}.out").read_bytes().count(b"\n")

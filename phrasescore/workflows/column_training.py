@@ -108,4 +108,4 @@ def _phrases(nbest: NbestList, source: tuple[str, ...]) -> Iterator[list[PhraseP
         spans = alignments.parse_segmentation(
             raw, len(source), len(found), nbest.path, nbest.first_line + index
         )
-        yield [PhrasePair._make(each.words(source, found)) for each in spans]
+        yield [span.of(source, found) for span in spans]

@@ -1,16 +1,23 @@
-"""Write a trained network, or a system, as files that Moses' own search loads."""
+"""Write a trained network, or a system, as files that Moses' own search loads.
+
+Networks are written as NPLM text models. If Moses is built ``--with-nplm``, its features NeuralLM
+(moses/LM/NeuralLMWrapper.cpp) and BilingualNPLM (moses/LM/bilingual-lm/BiLM_NPLM.cpp) read them.
+NPLM's src/model.cpp defines the format. The concatenated embeddings of the context words pass
+through one or two layers with the same activation, then through the output row for the predicted
+word. Moses uses the output as a natural logarithm, without subtracting log Z.
+"""
 
 import logging
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from moses_integration import nplm
 from moses_integration.decoder import ALGORITHMS
 from moses_integration.ini_text import IniText, named_files
 from moses_integration.moses_ini import WeightsSource
@@ -26,7 +33,52 @@ from phrasescore.vocabulary import Vocabulary
 
 _logger = logging.getLogger(__name__)
 
+Floats = NDArray[np.float32]
+
+_FORMAT = "NPLM's text model"  # in messages
 _NEVER = -100.0  # the score of words that occur in no text, Moses' lowest (moses/TypeDef.h)
+
+NPLM_BLANKS = " \t\n"  # characters at which NPLM splits lines (src/util.cpp, readWordsFile)
+MOSES_BLANKS = " \t\n\v\f\r"  # characters at which Moses splits BilingualNPLM's vocabulary files
+
+
+class NplmLayer(NamedTuple):
+    """The weights and biases of a linear layer."""
+
+    weights: Floats  # (outputs, inputs)
+    biases: Floats  # (outputs,)
+
+
+class NplmNetwork(NamedTuple):
+    """A network in the form that NPLM stores.
+
+    NeuralLM looks up input words by name. BilingualNPLM reads ids from separate vocabulary files,
+    which are indices into the input words, so a word may occur twice: as a source word and as a
+    target word.
+    """
+
+    input_words: Sequence[str]
+    output_words: Sequence[str]
+    activation: Literal["rectifier", "tanh"]
+    input_embeddings: Floats  # (input words, embedding)
+    first: NplmLayer  # (hidden, (order - 1) * embedding), the oldest word first
+    # (output embedding, hidden); None if the first layer is the input of the output layer.
+    second: NplmLayer | None
+    output: NplmLayer  # (output words, output embedding)
+
+    @property
+    def order(self) -> int:
+        """The length of an n-gram: the context words and the predicted word."""
+        return 1 + int(self.first.weights.shape[1]) // int(self.input_embeddings.shape[1])
+
+    @property
+    def num_bytes_in_moses(self) -> int:
+        """The memory that the first layer uses in Moses, nearly all that the model uses.
+
+        At startup, Moses multiplies it with the embeddings of all words (NPLM's src/model.cpp,
+        premultiply).
+        """
+        return 4 * len(self.first.weights) * len(self.input_words) * (self.order - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +94,7 @@ class ExportSummary:
 
 
 class _MosesFeature(NamedTuple):
-    network: nplm.NplmNetwork
+    network: NplmNetwork
     kind: str
     arguments: Mapping[str, str]  # without name=, path= and the vocabularies
     vocabularies: Mapping[str, Sequence[str]] = {}  # by the argument that names the file
@@ -81,10 +133,10 @@ def export(
     kind = checkpoint.config.kind
     if kind not in _FEATURES:
         known = " or ".join(_FEATURES)
-        problem = f"{model}: {nplm.FORMAT} supports networks of the kind {known}, not {kind}"
+        problem = f"{model}: {_FORMAT} supports networks of the kind {known}, not {kind}"
         raise ModelError(problem)
     if checkpoint.target_vocabulary.is_subwords:
-        problem = f"{model}: {nplm.FORMAT} supports networks that predict words,"
+        problem = f"{model}: {_FORMAT} supports networks that predict words,"
         raise ModelError(
             f"{problem} but this one predicts subwords; use it in lists or in search of a system"
         )
@@ -104,9 +156,9 @@ def export(
         arguments = {**feature.arguments, **{key: os.path.abspath(files[key]) for key in files}}
         name = ini.add_feature(feature.kind, checkpoint.config.network.feature, arguments)
     with ExitStack() as stack:
-        nplm.write_nplm(feature.network, stack.enter_context(open_output(path)))
+        write_nplm(feature.network, stack.enter_context(open_output(path)))
         for key, words in feature.vocabularies.items():
-            nplm.write_words(words, stack.enter_context(open_output(vocabularies[key])))
+            write_words(words, stack.enter_context(open_output(vocabularies[key])))
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
     network = feature.network
@@ -133,7 +185,6 @@ def export_system(
     ini, search = read.read_ini(), read.weights.search
     check_files(read.files(), (path,))
     check_weights({**ini.tuneable_weights(), **search}, str(read.weights_path or ini.path))
-    ini.check_writable(path, search)
     for name in ini.set_weights(search):
         if name not in read.search_names and any(search[name]):
             raise read.weight_error(
@@ -154,7 +205,7 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
     words = _target_words(checkpoint)
-    nplm.check_words(words)
+    check_words(words)
     exported = _convert(network, words, network.embedding, "rectifier")
     return _MosesFeature(exported, "NeuralLM", {"factor": "0", "order": str(exported.order)})
 
@@ -165,7 +216,7 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
     words = _target_words(checkpoint)
     sources = _own_words(checkpoint.source_vocabulary, "<unk>", "<s>", "</s>")
     for vocabulary in (words, sources):
-        nplm.check_words(vocabulary, nplm.MOSES_BLANKS)
+        check_words(vocabulary, MOSES_BLANKS)
     exported = _convert(network, words, network.target_embedding, "tanh")
     # <s> is the last of the network's source words.
     rows = _floats(network.embedding[len(network.target_embedding) :])
@@ -193,7 +244,7 @@ def _convert(
     words: Sequence[str],
     embedding: Tensor,
     activation: Literal["rectifier", "tanh"],
-) -> nplm.NplmNetwork:
+) -> NplmNetwork:
     """Convert a network to NPLM's format, with the target words as its input words."""
     # ``<s>`` and ``</s>``, which are one word in the network's contexts, are two words in NPLM.
     if not network.config.self_normalization:
@@ -209,28 +260,82 @@ def _convert(
     shortlist = range(len(Vocabulary.SYMBOLS), extra)
     inputs = [Vocabulary.UNKNOWN, BOUNDARY, Vocabulary.END, extra, *shortlist]
     outputs = [Vocabulary.UNKNOWN, extra, Vocabulary.END, extra, *shortlist]
-    return nplm.NplmNetwork(
+    return NplmNetwork(
         words,
         words,
         activation,
         np.concatenate([embeddings, mean])[inputs],
         _layer(network.lower),
         None if network.upper is None else _layer(network.upper),
-        nplm.NplmLayer(
+        NplmLayer(
             np.concatenate([output.weights, np.zeros_like(output.weights[:1])])[outputs],
             np.append(output.biases, np.float32(_NEVER))[outputs],
         ),
     )
 
 
-def _floats(weights: Tensor) -> nplm.Floats:
-    values: nplm.Floats = weights.detach().numpy()
+def _floats(weights: Tensor) -> Floats:
+    values: Floats = weights.detach().numpy()
     return values
 
 
-def _layer(layer: nn.Linear) -> nplm.NplmLayer:
-    return nplm.NplmLayer(_floats(layer.weight), _floats(layer.bias))
+def _layer(layer: nn.Linear) -> NplmLayer:
+    return NplmLayer(_floats(layer.weight), _floats(layer.bias))
 
 
 # The kinds of networks that the format supports.
 _FEATURES: dict[str, Callable[[Checkpoint], _MosesFeature]] = {"cslm": _cslm, "joint": _joint}
+
+
+def check_words(words: Iterable[str], blanks: str = NPLM_BLANKS) -> None:
+    """Check that a vocabulary will be read back unchanged; the reader splits at ``blanks``."""
+    seen: set[str] = set()
+    for word in words:
+        # If two words are equal, NPLM uses the last one, and BilingualNPLM the first.
+        if word in seen or set(word) & set(blanks):
+            problem = "is one of NPLM's own words" if word in seen else "contains a blank"
+            raise ModelError(f"{_FORMAT} cannot hold the shortlist's word {word!r}: it {problem}")
+        seen.add(word)
+
+
+def write_words(words: Iterable[str], output: BinaryIO) -> None:
+    """Write a vocabulary file for BilingualNPLM, one word per line with ``<unk>`` first."""
+    output.write("".join(f"{word}\n" for word in words).encode())
+
+
+def write_nplm(network: NplmNetwork, output: BinaryIO) -> None:
+    """Write a network whose words passed `check_words`; NPLM reads identical float32 numbers."""
+    config = {
+        "version": 1,
+        "ngram_size": network.order,
+        "input_vocab_size": len(network.input_words),
+        "output_vocab_size": len(network.output_words),
+        "input_embedding_dimension": network.input_embeddings.shape[1],
+        # NPLM takes 0 hidden units to mean a single layer (src/model.cpp, resize).
+        "num_hidden": len(network.first.weights) if network.second else 0,
+        "output_embedding_dimension": network.output.weights.shape[1],
+        "activation_function": network.activation,
+    }
+    _write_section(output, "config", [f"{name} {value}" for name, value in config.items()])
+    _write_section(output, "input_vocab", network.input_words)
+    _write_section(output, "output_vocab", network.output_words)
+    _write_numbers(output, "input_embeddings", network.input_embeddings)
+    for number, layer in enumerate(filter(None, (network.first, network.second)), start=1):
+        _write_numbers(output, f"hidden_weights {number}", layer.weights)
+        _write_numbers(output, f"hidden_biases {number}", layer.biases[:, None])
+    _write_numbers(output, "output_weights", network.output.weights)
+    _write_numbers(output, "output_biases", network.output.biases[:, None])
+    output.write(b"\\end\n")
+
+
+def _write_section(output: BinaryIO, name: str, lines: Sequence[str]) -> None:
+    output.write("\n".join([f"\\{name}", *lines, "", ""]).encode())
+
+
+def _write_numbers(output: BinaryIO, name: str, matrix: Floats) -> None:
+    """Write a matrix, one line per row, with nine significant digits, enough for float32."""
+    row_format = " ".join(["%.9g"] * matrix.shape[1]) + "\n"
+    output.write(f"\\{name}\n".encode())
+    for row in matrix.tolist():
+        output.write((row_format % tuple(row)).encode())
+    output.write(b"\n")

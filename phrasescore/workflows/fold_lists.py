@@ -176,7 +176,7 @@ class _FoldBuilder:
             pair
             for block in read_table_blocks(path)
             for place in range(0, block.num_lines, _STEP)
-            for pair in block.lines(place, place + 1).pairs()
+            for pair in block.lines(place, place + 1).block.pairs()
         ]
         sample = sorted(set(pairs[:: max(1, len(pairs) // _SAMPLE)]))
         starts = {word: list(same) for word, same in groupby(sample, lambda pair: pair.source[0])}

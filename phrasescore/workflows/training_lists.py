@@ -263,4 +263,4 @@ class _Reader:
         if not self.kind.scores_phrases:
             return [self.add(source, words)]
         spans = word_alignments.parse_segmentation(*found)
-        return [self.add(*span.words(source, words)) for span in spans]
+        return [self.add(*span.of(source, words)) for span in spans]

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from moses_integration.list_features import feature_matrix, totals
-from moses_integration.nbest import NbestList, read_nbest
+from moses_integration.nbest import NbestList, parse_nbest, read_nbest
 from moses_integration.nbest_lines import (
     FEATURE_NAME,
     format_rows,
@@ -79,6 +79,17 @@ def test_the_last_newline_or_its_absence_survives(tmp_path: Path) -> None:
     for end in (b"", b"\n"):
         path = write(tmp_path, LINE, LINE, b"1" + LINE[1:], end=end)
         assert annotated(read_nbest(path), b"") == Path(path).read_bytes()
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_lists_are_the_same_wherever_blocks_end(size: int) -> None:
+    lines = [line + b"\n" for line in [LINE] * 3 + [b"1" + LINE[1:]] * 4 + [b"11" + LINE[1:]] * 2]
+    blocks = [b"".join(lines[begin : begin + size]) for begin in range(0, len(lines), size)]
+    found = list(parse_nbest(blocks, "nbest"))
+    assert [(each.id, each.first_line, each.num_lines) for each in found] == [
+        (0, 1, 3), (1, 4, 4), (11, 8, 2)
+    ]  # fmt: skip
+    assert b"".join(each.raw for each in found) == b"".join(lines)
 
 
 def test_gzip_and_stdin_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +401,6 @@ def test_a_first_line_without_features_leaves_the_others_in_their_places(tmp_pat
     lines = [b"0 ||| a |||  ||| -1", b"0 ||| b ||| ||| -2", b"1 ||| c ||| A= 1 ||| -2"]
     texts = [b" X= 0", b" X= 1", b" X= 2"]
     lists = list(read_nbest(write(tmp_path, *lines)))
-    assert [found.ends for found in lists] == [[11, 11], [16]]
     added = b"".join(
         found.with_features(texts[found.first_line - 1 :][: found.num_lines]) for found in lists
     )

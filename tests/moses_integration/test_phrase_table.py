@@ -188,7 +188,7 @@ def test_compiled_code_accepts_only_what_the_parser_does(odd: str, num_scores: i
     for raw in (f"a ||| b{odd}".encode(), f"a ||| b ||| {odd}".encode(), odd.encode()):
         block, problem = phrase_table._check("t", 0, num_scores, raw + b"\n")
         expected = outcome(lambda raw=raw: parse_line("t", 1, raw, num_scores)[0])  # type: ignore[misc]
-        assert (str(problem) if problem else next(block.pairs())) == expected
+        assert (str(problem) if problem else next(block.block.pairs())) == expected
         if problem is None:
             scored = block.with_scores([np.array([-3.5]), np.array([0.0])])
             assert remove_scores(scored[:-1], 2) == raw
@@ -220,16 +220,11 @@ def test_some_lines_of_a_block() -> None:
     block, _ = phrase_table._check("t", 0, 1, content)
     part = block.lines(1, 3)
     assert (part.before, part.num_lines, part.raw) == (1, 2, content[14:])
-    assert list(part.pairs()) == [PhrasePair(("c", "d"), ("e",)), PhrasePair(("f",), ("g",))]
+    assert list(part.block.pairs()) == [PhrasePair(("c", "d"), ("e",)), PhrasePair(("f",), ("g",))]
     assert part.with_scores([np.log([0.5, 0.25])]) == (
         b"  c   d |||  e ||| 2 0.5\nf ||| g ||| 3 0.25 ||| 0-0"
     )
     assert block.lines(0, 0).with_scores([np.empty(0)]) == b""
-
-
-def test_reading_is_lazy(tmp_path: Path) -> None:
-    path = table(tmp_path, GOOD * 3 + b"broken\n")
-    assert len(list(islice(read_phrase_table(path), 3))) == 3
 
 
 @pytest.mark.parametrize("separator", [b" ", b"  "], ids=["quick", "slow"])
@@ -327,13 +322,6 @@ def test_a_broken_line_of_a_megabyte_is_shown_cut(tmp_path: Path) -> None:
     message = problem(tmp_path, GOOD + b"x" * 1_000_000)
     assert message.startswith("table:2: expected at least 3 fields")
     assert len(message) < 140
-
-
-def test_lines_before_a_bad_one_are_yielded(tmp_path: Path) -> None:
-    lines = read_phrase_table(table(tmp_path, GOOD + b"caf\xe9 ||| x ||| 1 1\n"))
-    assert next(lines).number == 1
-    with pytest.raises(DataError, match="table:2: expected UTF-8"):
-        next(lines)
 
 
 @pytest.mark.parametrize(

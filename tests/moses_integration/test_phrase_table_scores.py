@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moses_integration.phrase_table import TableBlock, read_table_blocks
-from moses_integration.table_line import format_probability, parse_line
+from moses_integration.table_line import format_scores, parse_line
 from phrasescore.errors import ModelError
 from tests.table_lines import add_scores, remove_scores
 
@@ -91,6 +91,10 @@ def test_removing_every_score_is_refused(raw: bytes) -> None:
 # Numbers
 
 
+def written(log_value: float) -> bytes:
+    return format_scores([np.array([log_value])]).strip()
+
+
 @pytest.mark.parametrize(
     ("log_value", "text"),
     [
@@ -102,30 +106,31 @@ def test_removing_every_score_is_refused(raw: bytes) -> None:
         (-1e300, b"3.720076e-44"),
         (10.0, b"22026.47"),
         (88.0, b"1.651636e+38"),
+        (1e300, b"1.651636e+38"),
     ],
 )
 def test_a_logarithm_is_written_as_a_probability(log_value: float, text: bytes) -> None:
-    assert format_probability(log_value) == text
+    assert written(log_value) == text
 
 
 @given(st.floats(-87, 88))
 def test_moses_reads_back_what_was_written(log_value: float) -> None:
     # As Moses does: float32, then its logarithm, floored at -100 (TransformScore, FloorScore).
-    read_back = float(np.log(np.float32(format_probability(log_value).decode())))
+    read_back = float(np.log(np.float32(written(log_value).decode())))
     assert read_back == pytest.approx(log_value, rel=1e-6, abs=1e-6)
 
 
 @given(st.floats(-1000, -87))
 def test_moses_reads_back_tiny_probabilities_coarsely(log_value: float) -> None:
     # The smallest step of float32 is 2^-149, which is 4% of exp(-100).
-    value = np.log(np.float32(format_probability(log_value).decode()))
+    value = np.log(np.float32(written(log_value).decode()))
     assert max(float(value), -100.0) == pytest.approx(max(log_value, -100.0), abs=0.04)
 
 
-@pytest.mark.parametrize("log_value", [math.nan, math.inf, -math.inf, 88.1, 1e300])
+@pytest.mark.parametrize("log_value", [math.nan, math.inf, -math.inf])
 def test_what_a_table_cannot_hold_is_never_written(log_value: float) -> None:
-    with pytest.raises(ModelError, match="expected a finite logarithm of at most 88, found"):
-        format_probability(log_value)
+    with pytest.raises(ModelError, match="expected a finite logarithm, found"):
+        written(log_value)
 
 
 PAIR_LINES = 7
@@ -150,16 +155,3 @@ def test_each_line_gets_its_own_scores(tmp_path: Path) -> None:
     assert [line.split(b" ||| ")[2] for line in data.splitlines()] == [
         b"0.5 0.5 %.7g" % math.exp(-number) for number in range(PAIR_LINES)
     ]
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
-def test_what_is_not_finite_is_an_error(tmp_path: Path, value: float) -> None:
-    (block,) = blocks_of(tmp_path, PAIR_LINES)
-    with pytest.raises(ModelError, match="expected a finite logarithm"):
-        block.with_scores([np.full(PAIR_LINES, -1.0), np.full(PAIR_LINES, value)])
-
-
-@pytest.mark.parametrize(("value", "written"), [(1e3, b"1.651636e+38"), (-1e3, b"3.720076e-44")])
-def test_values_end_where_moses_can_read_them(tmp_path: Path, value: float, written: bytes) -> None:
-    (block,) = blocks_of(tmp_path, PAIR_LINES)
-    assert block.with_scores([np.full(PAIR_LINES, value)]).split(b" ||| ")[2] == b"0.5 " + written

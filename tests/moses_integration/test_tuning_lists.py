@@ -62,7 +62,7 @@ def test_any_feature_of_a_list_of_joshua_is_0_where_it_is_not(lists: Lists) -> N
         (["0 ||| a ||| LM0= 1 TM0= 1", "1 ||| a ||| LM0= 1"], ":2: this hypothesis lacks the feat"),
         (["0 ||| a ||| LM0= 1 2", "1 ||| a ||| LM0= 1"], ":2: expected 2 values for LM0 as before"),
         (["0 ||| a ||| W_a= 1 2"], ":1: the feature W_a has '_' in its name, so Moses treats"),
-        (["0 ||| a ||| A\tB= 1"], ":1: expected the name of a feature without blanks, found"),
+        (["0 ||| a ||| A\tB= 1"], ":1: expected a feature's name without blanks, '#' or '[' "),
         (["0 ||| a ||| Two words= 1"], ":1: expected the name of a feature, as 'LM0=', found"),
         (["0 ||| a ||| LM0= nan"], ":1: expected a number, found 'nan'"),
         (["0 ||| a ||| LM0= 1", "1 ||| a ||| LM0= -inf"], ":2: expected a number, found '-inf'"),

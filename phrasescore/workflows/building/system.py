@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from moses_integration.building.configuration import moses_ini
+from moses_integration.building.extraction import REORDERING
 from moses_integration.building.symmetrization import symmetrize
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.text_settings import TextSettings
@@ -38,6 +38,42 @@ from phrasescore.workflows.work_folder import WorkFolder, open_work_folder
 _logger = logging.getLogger(__name__)
 
 Report = Callable[[float], None]  # receives the share of a step that is done
+
+
+_REORDERING_SCORES = 6  # three classes, in both directions
+
+_MOSES_INI = """\
+#########################
+### MOSES CONFIG FILE ###
+#########################
+{settings}
+# input factors
+[input-factors]
+0
+
+# mapping steps
+[mapping]
+0 T 0
+
+[distortion-limit]
+{limit}
+
+# feature functions
+[feature]
+UnknownWordPenalty
+WordPenalty
+PhrasePenalty
+PhraseDictionaryMemory name=TranslationModel0 num-features=4 path=phrase-table.gz input-factor=0 \
+output-factor=0
+{features}
+# dense weights for feature functions
+[weight]
+# The default weights are not optimised for translation quality: tune them.
+UnknownWordPenalty0= 1
+WordPenalty0= -1
+PhrasePenalty0= 0.2
+TranslationModel0= 0.2 0.2 0.2 0.2
+{weights}"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,15 +275,34 @@ class _SystemBuilder:
             target,
             settings.truecase,
         )
-        ini = moses_ini(
-            "phrase-table.gz",
-            None if settings.characters else REORDERING_TABLE,
-            models,
-            distortion_limit=0 if settings.characters else 6,
-            text=text,
-        )
         files = self._folder.files
         with open_output(str(files / "moses.ini")) as stream:
-            stream.write(ini.encode(errors="surrogateescape"))
+            stream.write(_moses_ini(text, models).encode(errors="surrogateescape"))
         write_system(read_system(files / "moses.ini"), files)
         return {}
+
+
+def _moses_ini(text: TextSettings, models: Sequence[tuple[str, int]]) -> str:
+    """Return the text of a moses.ini, as train-model.perl writes it, with Moses' default weights.
+
+    :param text: how the text was prepared, recorded in comments.
+    :param models: the path and the order of each n-gram model.
+    """
+    features, weights = "", ""
+    if not text.characters:
+        features = (
+            f"LexicalReordering name=LexicalReordering0 num-features={_REORDERING_SCORES} "
+            f"type={REORDERING}-allff input-factor=0 output-factor=0 path={REORDERING_TABLE}\n"
+        )
+        weights = f"LexicalReordering0={' 0.3' * _REORDERING_SCORES}\n"
+    features += "Distortion\n"
+    weights += "Distortion0= 0.3\n"
+    for number, (path, order) in enumerate(models):
+        features += f"KENLM name=LM{number} factor=0 path={path} order={order}\n"
+        weights += f"LM{number}= 0.5\n"
+    return _MOSES_INI.format(
+        settings="".join(f"{line}\n" for line in text.lines()),
+        limit=0 if text.characters else 6,
+        features=features,
+        weights=weights,
+    )

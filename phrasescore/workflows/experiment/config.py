@@ -246,7 +246,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
     for text in texts:
         _check_length(text.source, text.references)
         # Rejects lines that no decoder accepts.
-        read_source(str(text.source), markup=markup, characters=characters)
+        read_source(str(text.source), markup, characters=characters)
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses omits the line without it"
         raise DataError(str(wanted.data.dev.source), None, problem)

@@ -225,7 +225,7 @@ def _forecast(
 ) -> tuple[Forecast, int]:
     """Return the forecast of an experiment, and the number of sentences of dev."""
     sentences = {
-        text.source: read_source(str(text.source), None, markup, characters=search.characters)
+        text.source: read_source(str(text.source), markup, characters=search.characters)
         for text in whole.data.texts
     }
     sample = sentences[whole.data.dev.source]

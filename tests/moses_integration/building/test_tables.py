@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from moses_integration.building.numerals import MAX_NUMERAL, put_count, put_number, round_count
+from moses_integration.building.lines import MAX_NUMERAL, put_count, put_number, round_count
 from moses_integration.building.tables import build_tables
 from phrasescore.errors import PhrasescoreError
 from tests.moses_integration.building.plain_tables import Sentence, tables

@@ -29,11 +29,11 @@ def score_derivation(
     words, offsets = np.concatenate(phrases), np.cumsum([0, *map(len, phrases)])
     ends = np.arange(len(chosen)) == len(chosen) - 1
     added = []
-    for buffer, _ in decoder.buffers:
-        context = buffer.feature.context
+    for cache, _ in decoder.caches:
+        context = cache.feature.context
         padded = np.concatenate([np.full(context, -1), [1], words])
         histories = np.array([padded[place + 1 : place + 1 + context] for place in offsets[:-1]])
-        scores = buffer.feature.scores(histories.astype(np.int32), words, offsets, ends, None)
+        scores = cache.feature.scores(histories.astype(np.int32), words, offsets, ends, None)
         added.append(scores.sum())
     places = np.array([0, len(chosen)], np.int64)
     return decoder._translations(options, places, chosen, np.array([added]))[0]

@@ -14,9 +14,8 @@ from typing import Any, NamedTuple
 import kenlm
 import numpy as np
 
-from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.phrase_options import PhraseOptions
+from moses_integration.decoder.configuration import DecoderConfiguration, read_language_models
+from moses_integration.decoder.options import OptionTable, PhraseOptions
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.decoder.stack_search import StatefulFeature
 from phrasescore.language_models.arpa import NgramModel
@@ -173,14 +172,13 @@ class SmallDecoder:
         sentences: Sequence[Sequence[str]],
         features: Sequence[tuple[StatefulFeature, float]] = (),
         *,
-        buffer_size: int = 4096,
         other_language_weight: float = 0.0,
         **settings: Any,
     ) -> StackDecoder:
         configuration = self.configuration(**settings)
         model = read_language_models(configuration)
         table = options_of(configuration, model, sentences, other_language_weight)
-        return StackDecoder(configuration, table, model, features, buffer_size=buffer_size)
+        return StackDecoder(configuration, table, model, features)
 
     def derivations(
         self, tokens: Sequence[str], limit: int = 2, context_weight: float = 0.0

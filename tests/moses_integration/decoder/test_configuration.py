@@ -8,7 +8,7 @@ import pytest
 from moses_integration.decoder import SearchLimits
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.moses_ini import load_weights
-from phrasescore.errors import ConfigError, DataError
+from phrasescore.errors import ConfigError
 from tests.log import warnings
 
 INI = """\
@@ -208,13 +208,3 @@ def test_a_model_without_what_every_search_needs_is_refused(kind: str) -> None:
     text = "".join(line for line in INI.splitlines(keepends=True) if not line.startswith(kind))
     with pytest.raises(ConfigError, match=f"expected the feature {kind}, found none"):
         read(text)
-
-
-def test_the_format_of_old_moses_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"moses.ini:2: .*convert-moses-ini-to-v2"):
-        read("[ttable-file]\n0 0 0 5 table\n[lmodel-file]\n0 0 3 lm.arpa\n[weight-l]\n0.5\n")
-
-
-def test_a_file_that_is_not_there_is_an_error() -> None:
-    with pytest.raises(DataError, match="cannot open"):
-        DecoderConfiguration.read("nothing.ini")

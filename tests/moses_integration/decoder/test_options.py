@@ -6,9 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_models
-from moses_integration.decoder.phrase_options import PhraseOptions
+from moses_integration.decoder.configuration import DecoderConfiguration, read_language_models
+from moses_integration.decoder.options import OptionTable, PhraseOptions, SentenceOptions
 from tests.moses_integration.decoder.small_decoder import options_of
 
 INI = """\

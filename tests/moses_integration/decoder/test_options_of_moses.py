@@ -12,8 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import pytest
 
-from moses_integration.decoder.configuration import STATELESS, DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, SentenceOptions, read_language_models
+from moses_integration.decoder.configuration import (
+    STATELESS,
+    DecoderConfiguration,
+    read_language_models,
+)
+from moses_integration.decoder.options import OptionTable, SentenceOptions
 from moses_integration.nbest_lines import parse_features
 from tests.moses_integration.decoder.small_decoder import options_of
 

@@ -5,10 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder import phrase_options
-from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import OptionTable, read_language_models
-from moses_integration.decoder.phrase_options import PhraseOptions
+from moses_integration.decoder.configuration import DecoderConfiguration, read_language_models
+from moses_integration.decoder.options import OptionTable, PhraseOptions
 from tests.moses_integration.decoder.small_decoder import SmallDecoder
 
 Words = tuple[str, ...]
@@ -44,7 +42,7 @@ def parts(table: OptionTable, words: Words) -> list[object]:
 def test_streams_and_known_texts_have_the_same_options(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr(phrase_options, "_MOST_PAIRS", most)
+    monkeypatch.setattr("moses_integration.decoder.options._MOST_PAIRS", most)
     text, small = sentences(1), SmallDecoder(tmp_path, 2, targets=3, models=2)
     small.configuration()
     limited = (tmp_path / "moses.ini").read_text().replace("table-limit=0", "table-limit=2")

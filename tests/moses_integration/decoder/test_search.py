@@ -135,16 +135,13 @@ def test_the_first_of_the_list_is_the_translation(small: SmallDecoder) -> None:
     assert len(listed.nbest) == 3
 
 
-@pytest.mark.parametrize("buffer_size", [1, 7, 4096])
 @pytest.mark.parametrize("sentence", ["abcd", "cab"])
-def test_another_feature_is_part_of_the_search(
-    small: SmallDecoder, sentence: str, buffer_size: int
-) -> None:
+def test_another_feature_is_part_of_the_search(small: SmallDecoder, sentence: str) -> None:
     derivations = small.derivations(sentence, context_weight=0.8)  # brute force
     plain = small.derivations(sentence)
     order = [derivation.segments for derivation in derivations]
     assert order != [derivation.segments for derivation in plain]  # so it matters
-    decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], buffer_size=buffer_size)
+    decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)])
     found = decoder.translate(sentence, nbest=10**6).nbest
     assert len(found) == len(derivations)
     assert is_same(found[0], derivations[0])
@@ -157,17 +154,20 @@ def test_another_feature_is_part_of_the_search(
 
 
 @pytest.mark.parametrize("stack", [3, 20])
-def test_buffering_changes_no_translation_and_saves_calls(larger: SmallDecoder, stack: int) -> None:
+def test_the_number_of_requests_per_call_changes_no_translation(
+    larger: SmallDecoder, stack: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     results, calls = [], []
-    for size in (1, 5, 1000):
+    for most in (1, 5, 1000):
+        monkeypatch.setattr(stack_search, "_MOST_REQUESTS", most)
         feature = LastWords()
-        decoder = larger.decoder([LONG], [(feature, 0.8)], buffer_size=size, stack=stack)
+        decoder = larger.decoder([LONG], [(feature, 0.8)], stack=stack)
         results.append(decoder.translate(LONG, nbest=9))
-        buffer = decoder.buffers[0][0]
-        assert max(feature.sizes) <= size
-        assert (len(feature.sizes), sum(feature.sizes)) == (buffer.calls, buffer.distinct)
-        assert buffer.distinct < buffer.requests
-        calls.append(buffer.calls)
+        cache = decoder.caches[0][0]
+        assert max(feature.sizes) <= most
+        assert (len(feature.sizes), sum(feature.sizes)) == (cache.calls, cache.distinct)
+        assert cache.distinct < cache.requests
+        calls.append(cache.calls)
     assert results[0] == results[1] == results[2]
     assert calls[0] > calls[1] > calls[2]
 
@@ -180,7 +180,7 @@ def test_fewer_candidates_are_fewer_requests(
         monkeypatch.setattr(stack_search, "_CANDIDATES", candidates)
         decoder = larger.decoder([LONG], [(LastWords(), 0.8)], stack=5)
         decoder.translate(LONG)
-        requests.append(decoder.buffers[0][0].requests)
+        requests.append(decoder.caches[0][0].requests)
     assert requests[0] < requests[1] < requests[2]
 
 
@@ -252,7 +252,7 @@ def test_cube_diversity_goes_on_beyond_the_limit(small: SmallDecoder) -> None:
     assert sizes == sorted(set(sizes))
 
 
-def test_cube_pruning_buffers_requests_too(small: SmallDecoder) -> None:
+def test_cube_pruning_sends_requests_too(small: SmallDecoder) -> None:
     expected = small.derivations("cab", context_weight=0.8)[0]  # brute force
     decoder = small.decoder(SENTENCES, [(LastWords(), 0.8)], algorithm=1, pops=10**6)
     assert is_same(decoder.translate("cab"), expected)

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.options import read_language_models
+from moses_integration.decoder.configuration import DecoderConfiguration, read_language_models
 from moses_integration.decoder.search import StackDecoder
 from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import parse_features

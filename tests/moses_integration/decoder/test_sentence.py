@@ -9,8 +9,10 @@ import kenlm
 import numpy as np
 import pytest
 
-from moses_integration.decoder.options import Sentence, make_sentence, read_language_models
+from moses_integration.decoder.configuration import read_language_models
+from moses_integration.decoder.options import make_sentence
 from moses_integration.decoder.search_tables import add_row, find_row, grow, make_tables
+from moses_integration.decoder.stack_search import Sentence
 from phrasescore.io.hashing import find, mix
 from tests.moses_integration.decoder.small_decoder import ORDER, TARGETS, SmallDecoder, options_of
 

@@ -3,8 +3,10 @@
 from typing import Any
 
 import numpy as np
+import pytest
 
-from moses_integration.decoder.stack_search import RequestBuffer, Requests
+from moses_integration.decoder import stack_search
+from moses_integration.decoder.stack_search import RequestCache, Requests
 
 
 class Squares:
@@ -31,48 +33,41 @@ def rows(keys: Any, context: int) -> Requests:
     return Requests(histories, keys.astype(np.int32), np.arange(len(keys) + 1), ends)
 
 
-def make(size: int) -> tuple[Squares, RequestBuffer]:
-    feature = Squares()
-    buffer = RequestBuffer(feature, size)
-    buffer.start(rows)
-    return feature, buffer
+@pytest.fixture
+def feature() -> Squares:
+    return Squares()
 
 
-def test_a_request_is_passed_on_once() -> None:
-    feature, buffer = make(100)
-    buffer.request(np.array([5, 3, 5]))
-    buffer.request(np.array([3, 4]))
-    assert feature.batches == []
-    buffer.flush()
-    buffer.request(np.array([4, 6]))
-    buffer.flush()
-    buffer.flush()
-    assert feature.batches == [[3, 4, 5], [6]]
-    assert buffer.scores(np.array([6, 3, 3, 5, 4])).tolist() == [36, 9, 9, 25, 16]
-    assert (buffer.requests, buffer.distinct, buffer.calls) == (7, 4, 2)
+@pytest.fixture
+def cache(feature: Squares) -> RequestCache:
+    cache = RequestCache(feature)
+    cache.start(rows)
+    return cache
 
 
-def test_a_full_buffer_is_emptied() -> None:
-    feature, buffer = make(2)
-    buffer.request(np.array([7]))
-    buffer.request(np.array([1, 2, 3, 4]))
-    assert [len(batch) for batch in feature.batches] == [2, 2]
-    buffer.flush()
-    assert [len(batch) for batch in feature.batches] == [2, 2, 1]
-    assert buffer.scores(np.array([7, 1, 2, 3, 4])).tolist() == [49, 1, 4, 9, 16]
+def test_a_request_is_passed_on_once(feature: Squares, cache: RequestCache) -> None:
+    assert cache.request(np.array([5, 3, 5])).tolist() == [25, 9, 25]
+    assert cache.request(np.array([3, 4])).tolist() == [9, 16]
+    assert cache.request(np.array([3])).tolist() == [9]
+    assert feature.batches == [[3, 5], [4]]
+    assert cache.scores(np.array([3, 3, 5, 4])).tolist() == [9, 9, 25, 16]
+    assert (cache.requests, cache.distinct, cache.calls) == (6, 3, 2)
 
 
-def test_a_buffer_of_one_passes_on_each_request_at_once() -> None:
-    feature, buffer = make(1)
-    buffer.request(np.array([9, 8, 9]))
-    assert feature.batches == [[8], [9]]
+def test_many_requests_are_passed_on_in_several_calls(
+    feature: Squares, cache: RequestCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(stack_search, "_MOST_REQUESTS", 2)
+    assert cache.request(np.array([7, 1, 2, 3, 4])).tolist() == [49, 1, 4, 9, 16]
+    assert feature.batches == [[1, 2], [3, 4], [7]]
+    assert cache.calls == 3
 
 
-def test_a_new_sentence_forgets_scores_and_goes_on_counting() -> None:
-    feature, buffer = make(10)
+def test_a_new_sentence_forgets_scores_and_goes_on_counting(
+    feature: Squares, cache: RequestCache
+) -> None:
     for _ in range(2):
-        buffer.start(rows)
-        buffer.request(np.array([2]))
-        buffer.flush()
+        cache.start(rows)
+        cache.request(np.array([2]))
     assert feature.batches == [[2], [2]]
-    assert buffer.calls == 2
+    assert cache.calls == 2

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from moses_integration.source_text import MAX_WORDS
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.settings.compute import Serving
 from phrasescore.systems.ranking import Translation, TranslationTask
+from phrasescore.systems.text import MAX_WORDS
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls

@@ -1,11 +1,11 @@
 """A system that translates for ever does not keep every word that it has seen."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from moses_integration.decoder import phrase_options
-from moses_integration.decoder.options import TargetNumbers
+from moses_integration.decoder.options import PhraseOptions
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.ranking import Translation
 from phrasescore.systems.translator import load_system
@@ -25,13 +25,13 @@ def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
     system = tmp_path / "cslm.toml"
     system.write_text(f'{PLAIN}weights = "weights"\nsearch_models = ["cslm"]\n')
     lengths: list[int] = []
-    forget = TargetNumbers.forget
+    read = PhraseOptions._read
 
-    def measure(self: TargetNumbers, most: int) -> None:
-        forget(self, most)
-        lengths.append(len(self.words))
+    def measure(self: PhraseOptions, phrases: Sequence[bytes]) -> None:
+        lengths.append(len(self._numbers.words))
+        read(self, phrases)
 
-    monkeypatch.setattr(TargetNumbers, "forget", measure)
+    monkeypatch.setattr(PhraseOptions, "_read", measure)
 
     def translate() -> list[Translation]:
         lengths.clear()
@@ -40,6 +40,6 @@ def test_forgotten_words_change_nothing(tmp_path: Path, monkeypatch: pytest.Monk
 
     expected = translate()
     assert max(lengths) > 20
-    monkeypatch.setattr(phrase_options, "_MOST_WORDS", 4)
+    monkeypatch.setattr("moses_integration.decoder.options._MOST_WORDS", 4)
     assert translate() == expected
     assert max(lengths) <= 6 + 4

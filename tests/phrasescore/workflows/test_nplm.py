@@ -1,4 +1,4 @@
-"""Promises of moses_integration.nplm: NPLM reads the numbers and the words that were there."""
+"""The NPLM files of `phrasescore.workflows.export`: NPLM reads the numbers and words they had."""
 
 from pathlib import Path
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from moses_integration.nplm import (
+from phrasescore.errors import ModelError
+from phrasescore.workflows.export import (
     MOSES_BLANKS,
     NPLM_BLANKS,
     NplmLayer,
@@ -15,7 +16,6 @@ from moses_integration.nplm import (
     write_nplm,
     write_words,
 )
-from phrasescore.errors import ModelError
 from tests.reference_nplm import ReferenceNplm
 
 
