@@ -3,15 +3,11 @@
 Phrase tables are read with some of them.
 """
 
-from pathlib import Path
-
 import numpy as np
 
-from phrasescore.io import numbers
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.numbers import read_number
 
-drop_stale_kernels(Path(__file__).parent, Path(numbers.__file__))
 _KERNEL = kept_njit()
 
 _RETURN, _SPACE, _BAR = 13, 32, 124

@@ -6,7 +6,6 @@ that of the words in the first field (a source phrase) or in the first two (a ph
 """
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,14 +13,12 @@ from numpy.typing import NDArray
 
 from moses_integration.ini_text import IniText
 from phrasescore.errors import DataError
-from phrasescore.io import hashing
 from phrasescore.io.characters import split_line
 from phrasescore.io.hashing import EMPTY, NO_BYTES, add_byte, add_key, combine, find, make_table
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.text import MARKUP, Markup, decode, read_lines, shorten
 from phrasescore.records import split_words
 
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
 _SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a field

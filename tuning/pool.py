@@ -2,16 +2,14 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io import hashing
 from phrasescore.io.hashing import combine
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.records import FeatureLabel, Weights
 from tuning.metrics import Metric, Statistics
@@ -20,8 +18,6 @@ from tuning.ngrams import Integers
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
 _SAME = 1e-30  # values that differ by at most this are treated as equal
 

@@ -11,7 +11,6 @@ both orientations above a count. A phrase shorter than the longest one ends with
 """
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numba
@@ -19,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from moses_integration.building.corpus import SentenceBlock, Side
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.sorted_rows import sort_bytes
 
-drop_stale_kernels(Path(__file__).parent)
 KERNEL = kept_njit()
 
 Rows = npt.NDArray[np.uint64]

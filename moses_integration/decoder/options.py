@@ -26,9 +26,17 @@ from moses_integration.decoder.phrase_tables import (
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS
 from moses_integration.decoder.stack_search import Sentence
 from moses_integration.source_text import keys_of_sentences
+from phrasescore.io.kernel_cache import borrow
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.arpa import NgramModel
-from phrasescore.language_models.ngram_table import BEGIN, KERNEL, LN_10, NgramTables, score_next
+from phrasescore.language_models.ngram_table import (
+    BEGIN,
+    KERNEL,
+    LN_10,
+    NgramTables,
+    count_models,
+    score_next,
+)
 
 _MOST_PAIRS = 500_000  # phrase pairs of a stream that are kept in memory
 _MOST_WORDS = 200_000  # numbered words of a stream that no language model has
@@ -263,7 +271,8 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
 @KERNEL
 def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
     """Return log10 probabilities of phrases without context (LanguageModelKen::CalcScore)."""
-    num_models = len(tables.ids)
+    tables = borrow(tables)
+    num_models = count_models(tables.ids)
     totals = np.zeros((num_models, len(offsets) - 1))
     context, log_probs = np.zeros(tables.order, np.int32), np.empty(num_models)
     lengths = np.empty(num_models, np.int64)
@@ -361,6 +370,7 @@ def _score_phrases(tables, weights, offsets, target, tail, last_length, bound): 
 
     The state after a phrase is valid after any context if the phrase fills the whole state.
     """
+    tables = borrow(tables)
     context, log_probs = np.zeros(tables.order, np.int32), np.empty(len(weights))
     lengths = np.empty(len(weights), np.int64)
     for option in range(len(bound)):

@@ -12,25 +12,21 @@ import tempfile
 from array import array
 from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from moses_integration import source_text
 from moses_integration.alignments import Affiliations, affiliate_phrase, check_links
 from moses_integration.decoder import configuration as kinds
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.source_text import read_key
 from moses_integration.table_line import FLOAT32_OVERFLOW, LOWEST_LOG, check_no_rules
 from phrasescore.errors import DataError
-from phrasescore.io import hashing
 from phrasescore.io.hashing import EMPTY, add_key, find, make_table
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.text import NUMBER, decode, read_blocks, shorten
 from phrasescore.records import join_words
 
-drop_stale_kernels(Path(__file__).parent, Path(source_text.__file__), Path(hashing.__file__))
 _KERNEL = kept_njit()
 
 _NUMBER = NUMBER.encode()

@@ -29,6 +29,7 @@ from moses_integration.decoder.stack_search import (
 )
 from phrasescore.io.characters import join_characters
 from phrasescore.io.hashing import mix
+from phrasescore.io.kernel_cache import borrow
 from phrasescore.language_models.arpa import NgramModel
 from phrasescore.language_models.ngram_table import BEGIN, END, KERNEL, LN_10, score_next
 from phrasescore.records import AlignedWords
@@ -194,6 +195,7 @@ class StackDecoder:
 @KERNEL
 def _score_paths(options, tables, offsets, path_options, stateless, reordering, distortion, lm):  # type: ignore[no-untyped-def]
     """Add up feature values, one row per derivation; as in Moses, an empty one has no ``</s>``."""
+    options, tables = borrow((options, tables))
     context, log_probs = np.zeros(tables.order, np.int32), np.empty(lm.shape[1])
     lengths = np.empty(lm.shape[1], np.int64)
     for row in range(len(offsets) - 1):
@@ -277,6 +279,7 @@ def best_paths(
     :param distinct: leave out paths with the same words as a better path. Words are compared by a
         64-bit hash; the probability of a collision among 10,000 paths is 1 in 10^11.
     """
+    lattice = borrow(lattice)
     # Loss, insertion order, the path to deviate from, and the arc to take.
     heap = [(0.0, 0, -1, -1)]
     pushed = 1

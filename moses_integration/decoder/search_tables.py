@@ -10,18 +10,13 @@ extension costs an addition and a look-up, because the language model score of a
 state is memoised.
 """
 
-from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from phrasescore.io import hashing
 from phrasescore.io.hashing import copy_rows, find, make_table, mix
-from phrasescore.io.kernel_cache import drop_stale_kernels
-from phrasescore.language_models import ngram_table
+from phrasescore.io.kernel_cache import borrow
 from phrasescore.language_models.ngram_table import END, KERNEL, score_word
-
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(ngram_table.__file__))
 
 EMPTY = -1
 # Columns of a block: hypotheses (start, end), span (start, end), options (start, end) and the new
@@ -274,6 +269,7 @@ def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool)
     the first gap, because the search has to jump back to the gap afterwards
     (SearchNormal::ProcessOneHypothesis).
     """
+    sentence, tables, blocks = borrow((sentence, tables, blocks))
     count, limit = 0, sentence.distortion_limit
     hypotheses, coverages = tables.hypotheses, tables.coverages
     for size in range(min(sentence.spans.shape[1] - 2, stack), 0, -1):

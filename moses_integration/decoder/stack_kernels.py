@@ -23,6 +23,7 @@ from moses_integration.decoder.search_tables import (
     score_option,
 )
 from phrasescore.io.hashing import first_slot
+from phrasescore.io.kernel_cache import borrow
 from phrasescore.language_models.ngram_table import KERNEL
 
 
@@ -69,7 +70,7 @@ def _has_room(tables: Any, limits: Any, extensions: int) -> Any:
 @KERNEL
 def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scratch: Any) -> int:
     """Add the extensions in ``blocks[begin:]``; return the index of the first that did not fit."""
-    # Bind arrays to names, because numba counts references at every use of a tuple's field.
+    sentence, tables, blocks, scratch = borrow((sentence, tables, blocks, scratch))
     hypotheses, coverages = tables.hypotheses, tables.coverages
     pool, arcs, states, memo = tables.pool, tables.arcs, tables.states, tables.memo
     memo_keys, memo_values = memo.keys, memo.values
@@ -199,6 +200,7 @@ def _select(scores: Any, rank: int) -> Any:
 @KERNEL
 def prune(pool: Any, arcs: Any, limits: Any) -> None:
     """Prune a pool to the stack size, with the arcs; on equal scores the earlier rows are kept."""
+    pool, arcs = borrow((pool, arcs))
     count, size = pool.count[0], limits.stack_size
     if count <= size:
         return
@@ -242,6 +244,7 @@ def prune(pool: Any, arcs: Any, limits: Any) -> None:
 @KERNEL
 def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
     """Recombine hypotheses that had to be scored by other features first; arcs must have room."""
+    sentence, tables = borrow((sentence, tables))
     pool, arcs, coverages = tables.pool, tables.arcs, tables.coverages
     count = pool.count[0]
     moved = np.empty(count, np.int32)
@@ -276,6 +279,7 @@ class Cubes(NamedTuple):
 @KERNEL
 def make_cubes(sentence: Any, tables: Any, blocks: Any) -> Cubes:
     """Sort the hypotheses in each block by their score plus the score for the jump to the span."""
+    sentence, tables, blocks = borrow((sentence, tables, blocks))
     hypotheses, coverages = tables.hypotheses, tables.coverages
     rows, cells = np.zeros(len(blocks) + 1, np.int64), np.zeros(len(blocks) + 1, np.int64)
     size = 0
@@ -327,7 +331,7 @@ def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, 
 
     :param diversity: minimum number of new hypotheses per coverage, even beyond the pop limit.
     """
-    # Bind arrays to names, because numba counts references at every use of a tuple's field.
+    sentence, tables, blocks, cubes, scratch = borrow((sentence, tables, blocks, cubes, scratch))
     hypotheses, coverages, pool = tables.hypotheses, tables.coverages, tables.pool
     states, memo, arcs = tables.states, tables.memo, tables.arcs
     parts = hypotheses, coverages, states, memo

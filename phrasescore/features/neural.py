@@ -6,7 +6,6 @@ per pair, because it would block all threads and leave a GPU idle.
 
 import threading
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
@@ -16,9 +15,8 @@ from numpy.typing import NDArray
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features.feature import BlockScores, Feature, ScoreRow
-from phrasescore.io import hashing
 from phrasescore.io.hashing import find, hash_word, number_words
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
@@ -27,7 +25,6 @@ from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PairWork, TreeScorer, split_words
 from phrasescore.vocabulary import Vocabulary
 
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 _KERNEL = kept_njit()
 
 Table = NDArray[np.uint64]  # see `phrasescore.io.hashing.number_words`

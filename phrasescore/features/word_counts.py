@@ -36,17 +36,19 @@ class _Count(Feature):
         raise NotImplementedError
 
 
-class TargetLength(_Count):
+class TargetLength(Feature):
     """The number of target words, without ``</s>``.
 
     Moses' ``WordPenalty`` is minus this number. The feature helps with lists from decoders that do
     not print the penalty, and with networks whose log-probabilities favour short translations.
     """
 
-    counted = "target words"
-
-    def _count(self, pair: PhrasePair) -> int:
-        return len(pair.target)
+    def score(self, block: PhraseBlock) -> BlockScores:
+        spans = block.places[:, 2:].tolist()
+        # Words are not read, but counted.
+        counts = [block.text.count(b" ", begin, end) + (end > begin) for begin, end in spans]
+        lengths = np.array(counts, np.float64)
+        return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
 
 
 @dataclass(frozen=True, slots=True)

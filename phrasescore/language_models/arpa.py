@@ -125,6 +125,8 @@ def read_arpa(*paths: str) -> NgramModel:
         orders.append(model.tables.order)
         tables, used = model.tables, model.used
     words = list(dict.fromkeys(itertools.chain.from_iterable(vocabularies)))
+    if len(paths) == 1:
+        return NgramModel(words, tables)
     rows = [[ids.get(word, ids["<unk>"]) for word in [*words, "<unk>"]] for ids in vocabularies]
     return NgramModel(words, tables._replace(order=max(orders), ids=np.array(rows, np.int32)))
 
@@ -132,8 +134,7 @@ def read_arpa(*paths: str) -> NgramModel:
 def read_arpa_vocabulary(path: str) -> tuple[Any, NgramTables]:
     """Load a model; return its words' ids as a table (`number_words`), and tables for these ids."""
     model = _ArpaReader(path, ngram_table.make_tables(0), 0)
-    ids = np.append(np.arange(len(model.tables.unigram_backoffs)), UNKNOWN)
-    return model.vocabulary, model.tables._replace(ids=ids[None].astype(np.int32))
+    return model.vocabulary, model.tables
 
 
 def _with_room(table: Any, num_keys: int) -> Any:

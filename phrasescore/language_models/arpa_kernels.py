@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from phrasescore.io.hashing import find, hash_word
+from phrasescore.io.kernel_cache import borrow
 from phrasescore.io.numbers import read_number
 from phrasescore.language_models import ngram_table
 from phrasescore.language_models.ngram_table import BEGIN, KERNEL, UNKNOWN
@@ -70,6 +71,7 @@ def parse_ngrams(tables, vocabulary, text, position, order, left, used):  # type
     :return: the position of the first unread byte, the number of lines read, the number of n-grams
         read, the number of n-grams in the tables, and the problem with the line at this position.
     """
+    tables, vocabulary = borrow((tables, vocabulary))
     words, hashes = np.empty(order, np.int32), np.empty(order + 1, np.uint64)
     starts, ends = np.empty(order + 2, np.int64), np.empty(order + 2, np.int64)
     log_probs, room = tables.unigram_log_probs, len(tables.keys) - len(tables.keys) // 8
@@ -179,7 +181,6 @@ def _insert(tables, words, log_prob, backoff, hashes):  # type: ignore[no-untype
     :param hashes: ``(order + 1,)``, for the hash of the suffix of each length.
     """
     order, added = len(words), 0
-    # numba counts references at every use of a tuple's field.
     keys, values = tables.keys, tables.values
     hashes[1] = ngram_table.first_hash(words[order - 1])
     for length in range(2, order + 1):

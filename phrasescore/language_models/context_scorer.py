@@ -8,7 +8,6 @@ advance). A value does not depend on the other contexts of a call, to the last b
 
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,9 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import embedding_bag
 
-from phrasescore.io import hashing
 from phrasescore.io.hashing import EMPTY, combine, find, make_table
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.kernels.precision import Precision
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.models.feed_forward import FeedForwardNetwork
@@ -36,8 +34,6 @@ Ids = NDArray[np.int64]
 _CONTEXTS = {"cpu": 4096, "cuda": 65536}
 # Maximum size of a memo's rows, in bytes.
 _BYTES = 1 << 26
-
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__))
 
 
 class Numbering(NamedTuple):

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.hashing import find, hash_word
+from phrasescore.io.kernel_cache import borrow
 from phrasescore.io.text import is_stream, open_input
 from phrasescore.language_models.arpa import BINARY, read_arpa_counts, read_arpa_vocabulary
 from phrasescore.language_models.ngram_table import (
@@ -95,7 +96,7 @@ class ArpaScorer:
 
         None if the model cannot list its words.
         """
-        known = np.arange(self._tables.ids.shape[1] - 1, dtype=np.int32)
+        known = np.arange(len(self._tables.unigram_backoffs), dtype=np.int32)
         return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
 
     def state(self, context: NDArray[np.int32], *, begins: bool) -> Hashable:
@@ -113,6 +114,7 @@ class ArpaScorer:
 
 @KERNEL
 def _score_sentences(tables, words, lengths, log_probs):  # type: ignore[no-untyped-def]
+    tables, log_probs = borrow((tables, log_probs))
     context, size = np.zeros(tables.order + 1, np.int32), np.zeros(1, np.int64)
     start = 0
     for length in lengths:
@@ -132,6 +134,7 @@ def _advance(tables, context, length, words):  # type: ignore[no-untyped-def]
 
 @KERNEL
 def _score_after(tables, context, words, log_probs):  # type: ignore[no-untyped-def]
+    tables = borrow(tables)
     for place in range(len(words)):
         log_probs[place], _ = score_word(tables, 0, context, len(context), words[place])
 

@@ -13,14 +13,12 @@ its suffix (lm/model.cc, lm/search_hashed.cc).
 """
 
 import math
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from phrasescore.io import hashing, numbers
 from phrasescore.io.hashing import combine, find, make_table
-from phrasescore.io.kernel_cache import drop_stale_kernels, kept_njit
+from phrasescore.io.kernel_cache import kept_njit
 
 MAX_ORDER = 16
 UNKNOWN, BEGIN, END = range(3)  # ids of <unk>, <s> and </s>
@@ -28,7 +26,6 @@ LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
-drop_stale_kernels(Path(__file__).parent, Path(hashing.__file__), Path(numbers.__file__))
 KERNEL = kept_njit()
 
 
@@ -40,6 +37,7 @@ class NgramTables(NamedTuple):
 
     order: int  # the highest of all models
     # int32 (models, words + 1): a word's id in each model; the last column has the id of <unk>.
+    # None if words are given as the ids of the only model: the compiler omits the look-up.
     ids: Any
     unigram_log_probs: Any  # float32, by a model's id
     unigram_backoffs: Any
@@ -51,8 +49,7 @@ def make_tables(num_ngrams: int) -> NgramTables:
     """Return tables of no model with room for ``num_ngrams`` n-grams of two or more words."""
     unigrams = np.empty(0, np.float32)
     keys = make_table(num_ngrams, 2)
-    ids = np.empty((0, 1), np.int32)
-    return NgramTables(1, ids, unigrams, unigrams, keys, keys.view(np.float32))
+    return NgramTables(1, None, unigrams, unigrams, keys, keys.view(np.float32))
 
 
 @KERNEL
@@ -68,9 +65,25 @@ def longer_hash(suffix: Any, word: Any) -> Any:
 
 
 @KERNEL
-def _id_in(ids: Any, word: Any) -> Any:
-    """Return a model's id of a word, given the model's row in `NgramTables.ids`."""
-    return ids[min(word, len(ids) - 1)]
+def count_models(ids: Any) -> int:
+    """Return the number of models, given `NgramTables.ids`."""
+    return 1 if ids is None else len(ids)
+
+
+@KERNEL
+def _row_of(ids: Any, model: int) -> Any:
+    """Return a model's row in `NgramTables.ids`."""
+    if ids is None:
+        return None
+    return ids[model]
+
+
+@KERNEL
+def _id_in(ids: Any, word: Any, num_words: int) -> Any:
+    """Return a model's id of a word, given the model's row and number of words."""
+    if ids is None:
+        return np.int64(word) if word < num_words else UNKNOWN
+    return np.int64(ids[min(word, len(ids) - 1)])
 
 
 @KERNEL
@@ -92,15 +105,15 @@ def score_word(tables: Any, model: int, context: Any, length: int, word: int) ->
         of a sentence the state is ``<s>``, with length 1.
     :param length: the number of words in the context, less than the order.
     """
-    # Bind arrays to names, because numba counts references at every use of a tuple's field.
-    ids, keys, values = tables.ids[model], tables.keys, tables.values
-    own = _id_in(ids, word)
+    ids, keys, values = _row_of(tables.ids, model), tables.keys, tables.values
+    unigram_backoffs, num_words = tables.unigram_backoffs, len(tables.unigram_backoffs)
+    own = _id_in(ids, word, num_words)
     log_prob = np.float64(tables.unigram_log_probs[own])
-    new_length = 1 if extends(tables.unigram_backoffs[own]) else 0
+    new_length = 1 if extends(unigram_backoffs[own]) else 0
     matched = 1  # length of the longest n-gram found
     key = first_hash(own)
     for position in range(length):
-        key = longer_hash(key, _id_in(ids, context[position]))
+        key = longer_hash(key, _id_in(ids, context[position], num_words))
         slot = find(keys, key)
         if slot < 0:
             break
@@ -109,7 +122,18 @@ def score_word(tables: Any, model: int, context: Any, length: int, word: int) ->
         if extends(values[slot, 3]):
             new_length = matched
     if matched <= length:
-        log_prob += _backoffs(tables, ids, context, matched, length)
+        # The backoffs for the latest ``matched`` to ``length`` words in the context.
+        latest = _id_in(ids, context[0], num_words)
+        key = first_hash(latest)
+        total = np.float64(unigram_backoffs[latest]) if matched == 1 else 0.0
+        for position in range(1, length):
+            key = longer_hash(key, _id_in(ids, context[position], num_words))
+            if position + 1 >= matched:
+                slot = find(keys, key)
+                if slot < 0:
+                    break
+                total += values[slot, 3]
+        log_prob += total
     return log_prob, new_length
 
 
@@ -125,24 +149,3 @@ def score_next(tables: Any, context: Any, lengths: Any, word: int, log_probs: An
     for position in range(tables.order - 1, 0, -1):
         context[position] = context[position - 1]
     context[0] = word
-
-
-@KERNEL
-def _backoffs(tables: Any, ids: Any, context: Any, first: int, length: int) -> float:
-    """Return the sum of the backoffs for the latest ``first`` to ``length`` words in a context."""
-    total = 0.0
-    key = np.uint64(0)
-    for position in range(length):
-        word = _id_in(ids, context[position])
-        if position == 0:
-            key = first_hash(word)
-            if first == 1:
-                total += tables.unigram_backoffs[word]
-            continue
-        key = longer_hash(key, word)
-        if position + 1 >= first:
-            slot = find(tables.keys, key)
-            if slot < 0:
-                break
-            total += tables.values[slot, 3]
-    return total

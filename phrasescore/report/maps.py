@@ -130,6 +130,8 @@ def map_section(key: str, sets: Sequence[Vectors]) -> tuple[Section, list[str]]:
         count = len(vectors.vectors)
         if count < FEWEST:
             reasons.append(f"{vectors.title}: a map needs {FEWEST} points, found {count}")
+        elif vectors.vectors.shape[1] < 2:
+            reasons.append(f"{vectors.title}: a map needs vectors of 2 dimensions")
         elif not np.ptp(vectors.vectors, axis=0).any():
             reasons.append(f"{vectors.title}: all {count:,} vectors are the same")
         else:

@@ -19,8 +19,9 @@ FEATURES = {"Attention": "RNNsearch", "RNN": "EncoderDecoder", "TargetUnknownWor
 # Keys of the features of lists in a ``system.toml``, and names of features there.
 KEYS = {"scores_command": "command"}
 NAMED = {"target_unknown_words": "unknown_words"}
-# The successors of keys that are gone, by the first name of their table.
+# The successors of keys that are gone, by the first name of their table; a column has none.
 GONE_KEYS = {
+    ".normalize": "the weight of the feature target_length, or of a word penalty, does it",
     "data.lexicon": "name the file in a table [features.lexicon], by the same key",
     "data.lm": "name the file in a table [features.lm], by the same key",
     "data.reverse_lexicon": "name the file in a table [features.reverse_lexicon], by the same key",

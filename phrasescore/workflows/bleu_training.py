@@ -70,6 +70,9 @@ def train_for_bleu(
         "the weights": repr(sorted(read.weights.search.items())),
     }
     with open_work_folder(output, inputs, resume=state.resume) as run:
+        if run.is_published:
+            run.publish(keep=state.keep_work)
+            return load_checkpoint(output).record
         work = run.path
         source, target, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
         run.finish_step("text")

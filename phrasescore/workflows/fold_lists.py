@@ -24,6 +24,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import read_parallel_text, read_together
+from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, writing
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
@@ -88,15 +89,20 @@ def write_fold_lists(
     read = read_system(system)
     check_files((*text, *read.files()), ())
     builder = _FoldBuilder(read, text, compute, progress)
-    with open_work_folder(output, {}, resume=resume) as run:
-        with writing(run.files):
-            run.files.mkdir(exist_ok=True)
-        write_weights(str(run.files / WEIGHTS), read.weights.search)
-        run.finish_step("weights")
-        for number, path in enumerate(lists_in(run.files)):
-            if not path.exists():
-                _logger.info("fold %d of %d", number + 1, FOLDS)
-                builder.write(number, run.path / f"fold{number}", path)
+    inputs = {
+        "the text": repr([*map(digest_content, text)]),
+        "the weights": repr(sorted(read.weights.search.items())),
+    }
+    with open_work_folder(output, inputs, resume=resume) as run:
+        if not run.is_published:
+            with writing(run.files):
+                run.files.mkdir(exist_ok=True)
+            write_weights(str(run.files / WEIGHTS), read.weights.search)
+            run.finish_step("weights")
+            for number, path in enumerate(lists_in(run.files)):
+                if not path.exists():
+                    _logger.info("fold %d of %d", number + 1, FOLDS)
+                    builder.write(number, run.path / f"fold{number}", path)
         run.publish()
 
 

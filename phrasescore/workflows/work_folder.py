@@ -39,8 +39,8 @@ class WorkJournal(msgspec.Struct):
     """The content of ``build.json``."""
 
     inputs: dict[str, str]  # settings, and digests of files
+    counts: dict[str, Number]  # what the steps have counted
     done: list[str] = []  # names of finished steps
-    counts: dict[str, Number] = {}  # what the steps have counted
 
 
 class WorkFolder:
@@ -61,10 +61,24 @@ class WorkFolder:
         """Return a count of the finished steps; 0 if they have not counted it."""
         return self.journal.counts.get(name, 0)
 
+    @property
+    def is_published(self) -> bool:
+        """Whether the new folder is there; what is left of this folder is then a part of it."""
+        files = self.files.iterdir() if self.files.is_dir() else ()
+        return (
+            _PUBLISH in self.journal.done
+            and self.output.is_dir()
+            and all(
+                (self.output / file.name).is_file()
+                and filecmp.cmp(file, self.output / file.name, shallow=False)
+                for file in files
+            )
+        )
+
     def publish(self, *, keep: bool = False) -> None:
         """Write the new folder, and remove this one unless ``keep`` is true."""
-        self.finish_step(_PUBLISH)
-        if not self._is_published():
+        if not self.is_published:
+            self.finish_step(_PUBLISH)
             with writing_folder(self.output) as new, writing(self.output):
                 for file in self.files.iterdir():
                     try:
@@ -75,8 +89,12 @@ class WorkFolder:
             self.remove()
 
     def clear(self) -> None:
-        """Remove everything but the lock, the journal last: it marks the folder as a run's."""
-        for path in self.path.iterdir():
+        """Remove everything but the lock.
+
+        The new files go last but one: the rest is not needed once they are published. The journal
+        is last: it marks the folder as a run's.
+        """
+        for path in sorted(self.path.iterdir(), key=self.files.__eq__):
             if path.is_dir():
                 remove_folder(path)
             elif path.name not in (LOCK, _JOURNAL):
@@ -88,17 +106,9 @@ class WorkFolder:
         self.clear()
         remove_folder(self.path)
 
-    def _is_published(self) -> bool:
-        return self.output.is_dir() and all(
-            (self.output / file.name).is_file()
-            and filecmp.cmp(file, self.output / file.name, shallow=False)
-            for file in self.files.iterdir()
-        )
-
     def check_output(self) -> None:
         """Reject an existing folder that the unfinished run has not written."""
-        is_done = _PUBLISH in self.journal.done
-        if os.path.lexists(self.output) and not (is_done and self._is_published()):
+        if os.path.lexists(self.output) and not self.is_published:
             raise PhrasescoreError(
                 f"{self.output}: already exists; remove it or choose another --output"
             )
@@ -127,7 +137,7 @@ def open_work_folder(
             problem = "holds an unfinished run; continue it with --resume, or remove the folder"
             raise PhrasescoreError(f"{work}: {problem}")
         if journal is None or not is_begun:
-            journal = WorkJournal(dict(inputs))
+            journal = WorkJournal(dict(inputs), {})
         run = WorkFolder(work, folder, journal)
         check_settings(journal.inputs, inputs, f"{work}: the run", _START_OVER)
         try:

@@ -130,9 +130,10 @@ def build(
     )
     inputs.check(Path(output))
     with open_work_folder(output, inputs.recorded(), resume=resume) as folder:
-        with writing(folder.files):
-            folder.files.mkdir(exist_ok=True)
-        _SystemBuilder(inputs, folder, usable_threads(workers)).run(progress)
+        if not folder.is_published:
+            with writing(folder.files):
+                folder.files.mkdir(exist_ok=True)
+            _SystemBuilder(inputs, folder, usable_threads(workers)).run(progress)
         folder.publish()
     sentences, left_out, pairs = map(folder.count, ("sentences", "left_out", "pairs"))
     return BuildSummary(sentences, left_out, pairs, str(folder.output / "moses.ini"))
