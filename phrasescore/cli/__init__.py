@@ -42,8 +42,8 @@ from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.signals import EndedBySignal, ending_on_signals
 from phrasescore.version import __version__
 
-# Loading modules and data makes many objects and no garbage: with Python's threshold of 700, a tenth
-# of a short verb's time went into looking for it.
+# Loading modules and data makes many objects and no garbage: with Python's threshold of 700,
+# looking for it took a tenth of a short verb's time.
 gc.set_threshold(100_000, 20, 20)
 
 INTERRUPTED = 130

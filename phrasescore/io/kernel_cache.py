@@ -8,10 +8,7 @@ import functools
 import glob
 import hashlib
 import logging
-import os
-import pickle
 import sys
-import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
@@ -19,14 +16,14 @@ from typing import Any
 
 import numba
 from numba.core import config, types
-from numba.core.caching import FunctionCache
+from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
-from numba.core.serialize import dumps
 from numba.extending import intrinsic
 
 from phrasescore.errors import PhrasescoreError
 
 _logger = logging.getLogger(__name__)
+_types: Any = types
 _CHECKSUM = 16  # bytes
 _modules = {__name__}  # names of the modules with what is compiled
 
@@ -50,8 +47,7 @@ def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., A
     return decorate
 
 
-@intrinsic
-def borrow(_context: Any, values: Any) -> Any:
+def _borrow(_context: Any, values: Any) -> Any:
     """Return a kernel's argument, an array or a tuple with arrays, without its reference counts.
 
     numba counts a reference, atomically, at each use of a tuple's array: in the search this took a
@@ -64,13 +60,16 @@ def borrow(_context: Any, values: Any) -> Any:
     return values(values), generate
 
 
+borrow: Any = intrinsic(_borrow)
+
+
 def _without_counts(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)
-        array.meminfo = context.get_constant_null(types.MemInfoPointer(types.voidptr))
+        array.meminfo = context.get_constant_null(_types.MemInfoPointer(types.voidptr))
         array.parent = context.get_constant_null(types.pyobject)
         return array._getvalue()
-    if isinstance(kind, types.BaseTuple):
+    if isinstance(kind, _types.BaseTuple):
         for index, part in enumerate(kind.types):
             inner = _without_counts(context, builder, part, builder.extract_value(value, index))
             value = builder.insert_value(value, inner, index)
@@ -99,50 +98,46 @@ class _KernelCache(FunctionCache):  # type: ignore[misc]
             _warn(f"{self._cache_path}: {error.strerror}: compiled code is not kept")
 
 
-class _CodeFiles:
-    """The compiled code of a function: a file for each combination of types.
+class _CodeFiles(IndexDataCacheFile):  # type: ignore[misc]
+    """The compiled code of a function: a file for each combination of types, without an index.
 
     Its name depends on the sources of all functions that are compiled into the code. Damaged code
-    could give wrong numbers: a file begins with a checksum.
+    could give wrong numbers: a file ends with a checksum, which numba does not read.
     """
 
     def __init__(self, module: str, kept: Any) -> None:
-        self._module = module
-        self._base = os.path.join(kept.locator.get_cache_path(), kept.filename_base)
+        super().__init__(kept.locator.get_cache_path(), kept.filename_base, None)
+        self._module, self._base = module, kept.filename_base
 
-    def _path(self, key: Any) -> str:
+    def _name(self, key: Any) -> str:
         signature, *others = key
         kinds = [(str(kind), _fields(kind)) for kind in signature]
         return f"{self._base}.{_digest_of_sources(self._module)}.{_digest(kinds, others)}.nbc"
 
     def load(self, key: Any) -> Any:
         """Return what was kept for a key, or None."""
-        path = self._path(key)
+        name = self._name(key)
+        path = self._data_path(name)
         try:
             content = Path(path).read_bytes()
         except OSError:
             return None
-        if _checksum(content[_CHECKSUM:]) != content[:_CHECKSUM]:
+        if _checksum(content[:-_CHECKSUM]) != content[-_CHECKSUM:]:
             _warn(f"{path}: damaged compiled code: compiling it again")
             return None
-        return pickle.loads(content[_CHECKSUM:])  # noqa: S301 (numba's format)
+        return self._load_data(name)
 
     def save(self, key: Any, data: Any) -> None:
         """Keep data for a key, and remove the code of older sources.
 
         :raises OSError: if it cannot be written.
         """
-        code, path = dumps(data), Path(self._path(key))
-        temporary = path.with_name(f"{path.name}.{uuid.uuid4().hex}.tmp")
-        try:
-            temporary.write_bytes(_checksum(code) + code)
-            temporary.replace(path)
-        except OSError:
-            temporary.unlink(missing_ok=True)
-            raise
-        name = os.path.basename(self._base)
-        for old in path.parent.glob(f"{glob.escape(name)}.*"):
-            if not old.name.startswith(f"{name}.{_digest_of_sources(self._module)}."):
+        code, name = self._dump(data), self._name(key)
+        with self._open_for_write(self._data_path(name)) as file:
+            file.write(code + _checksum(code))
+        kept = name.rpartition(".nbc")[0].rpartition(".")[0]
+        for old in Path(self._cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
+            if not old.name.startswith(f"{kept}."):
                 old.unlink(missing_ok=True)
 
 

@@ -24,7 +24,6 @@ from phrasescore.arguments import StrPath
 from phrasescore.devices import usable_threads
 from phrasescore.errors import DataError, PhrasescoreError, shown_path
 from phrasescore.io.corpora import read_parallel_text, read_together
-from phrasescore.io.journal import digest_content
 from phrasescore.io.output import check_files, open_output, writing
 from phrasescore.language_models.arpa import read_arpa_counts
 from phrasescore.progress import ProgressCallback
@@ -89,10 +88,8 @@ def write_fold_lists(
     read = read_system(system)
     check_files((*text, *read.files()), ())
     builder = _FoldBuilder(read, text, compute, progress)
-    inputs = {
-        "the text": repr([*map(digest_content, text)]),
-        "the weights": repr(sorted(read.weights.search.items())),
-    }
+    # Its callers check the text.
+    inputs = {"the weights": repr(sorted(read.weights.search.items()))}
     with open_work_folder(output, inputs, resume=resume) as run:
         if not run.is_published:
             with writing(run.files):

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from phrasescore.io.folders import remove_folder
 from phrasescore.workflows import work_folder
 
 
@@ -11,13 +12,13 @@ from phrasescore.workflows import work_folder
 def test_a_run_that_was_stopped_while_it_removed_its_folder(
     stopped_at: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove, removed = work_folder.remove_folder, [0]
+    removed = [0]
 
     def remove_or_stop(path: Path) -> None:
         if removed[0] == stopped_at:
             raise KeyboardInterrupt
         removed[0] += 1
-        remove(path)
+        remove_folder(path)
 
     output = tmp_path / "new"
     with monkeypatch.context() as context:
