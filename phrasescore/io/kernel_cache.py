@@ -25,7 +25,8 @@ from phrasescore.errors import PhrasescoreError
 _logger = logging.getLogger(__name__)
 _types: Any = types
 _CHECKSUM = 16  # bytes
-_modules = {__name__}  # names of the modules with what is compiled
+# Digests of the modules with what is compiled, by name: the files as they were when imported.
+_modules: dict[str, str] = {}
 
 
 def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., Any]], Any]:
@@ -39,7 +40,7 @@ def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., A
     def decorate(function: Callable[..., Any]) -> Any:
         if config.DISABLE_JIT:
             raise PhrasescoreError("NUMBA_DISABLE_JIT is set, but phrasescore needs compiled code")
-        _modules.add(function.__module__)
+        _add_module(function.__module__, function.__code__.co_filename)
         kernel = compiled(function)
         kernel._cache = _KernelCache(function)
         return kernel
@@ -144,18 +145,22 @@ class _CodeFiles(IndexDataCacheFile):  # type: ignore[misc]
 @functools.cache
 def _digest_of_sources(name: str) -> str:
     """Return a digest of a module's source, and of those whose functions it may compile in."""
-    found: dict[str, bytes] = {}
-    waiting = [name]
+    found: dict[str, str] = {}
+    waiting = {name}
     while waiting:
         name = waiting.pop()
-        if name in found:
-            continue
-        module = sys.modules[name]
-        found[name] = Path(module.__file__ or "").read_bytes()
-        for value in vars(module).values():
-            origin = value.__name__ if isinstance(value, ModuleType) else None
-            waiting += _modules.intersection([origin or getattr(value, "__module__", None)])
+        found[name] = _modules[name]
+        for value in vars(sys.modules[name]).values():
+            is_module = isinstance(value, ModuleType)
+            origin = value.__name__ if is_module else getattr(value, "__module__", None)
+            if origin in _modules and origin not in found:
+                waiting.add(origin)
     return _digest(numba.__version__, sorted(found.items()))
+
+
+def _add_module(name: str, path: str) -> None:
+    if name not in _modules:
+        _modules[name] = _digest(Path(path).read_bytes())
 
 
 def _fields(kind: Any) -> Any:
@@ -180,3 +185,6 @@ def _warn(problem: str) -> None:
     if not _warned:
         _logger.warning(problem)
     _warned.add(problem)
+
+
+_add_module(__name__, __file__)
