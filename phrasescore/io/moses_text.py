@@ -134,8 +134,8 @@ def _abbreviations(language: str) -> dict[str, bool]:
     elif language not in known:
         _logger.warning(
             f"Moses has no rules for the language {language}: the general rules and the"
-            " abbreviations of English are used. They divide words at apostrophes: if these join"
-            f" words, name fr instead. There are rules for {', '.join(sorted(known))}"
+            " abbreviations of English are used. If its apostrophes join words, the rules of"
+            f" Italian (it) suit it better. There are rules for {', '.join(sorted(known))}"
         )
     found: dict[str, bool] = {}
     unused = _UNUSED.get(language, "").split(" ")
