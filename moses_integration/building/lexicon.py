@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from moses_integration.building.corpus import AlignedCorpus, SentenceBlock, Side
+from phrasescore.io.hashing import first_at_least
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
@@ -108,13 +109,6 @@ def _divide(counts: Counts, totals: Counts) -> Counts:
 @_KERNEL
 def look_up(starts, targets, values, source, target):  # type: ignore[no-untyped-def]
     """Return the probability of a pair of words, and 1 for words that are never linked."""
-    begin, end = starts[source], starts[source + 1]
-    while begin < end:
-        middle = (begin + end) // 2
-        if targets[middle] < target:
-            begin = middle + 1
-        else:
-            end = middle
-    if begin < starts[source + 1] and targets[begin] == target:
-        return values[begin] / 1e7
-    return 1.0
+    end = starts[source + 1]
+    place = first_at_least(targets, starts[source], end, target)
+    return values[place] / 1e7 if place < end and targets[place] == target else 1.0

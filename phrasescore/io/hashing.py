@@ -1,4 +1,4 @@
-"""Hashes of words and numbers, and a hash table with 64-bit keys, in compiled code.
+"""Hashes, a hash table with 64-bit keys, and a search in sorted values, in compiled code.
 
 A table is a uint64 array (slots, columns) with open addressing: column 0 is the key, `EMPTY` in a
 free slot, and the other columns are values in the same cache line. A key is itself a hash, so two
@@ -79,6 +79,18 @@ def find(table: Any, key: Any) -> Any:
         slot += 1
         if slot == len(table):
             slot = 0
+
+
+@KERNEL
+def first_at_least(values: Any, begin: int, end: int, value: Any) -> int:
+    """Return the first place from ``begin`` whose value in sorted ``values`` is not smaller."""
+    while begin < end:
+        middle = (begin + end) // 2
+        if values[middle] < value:
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
 
 
 @KERNEL

@@ -136,9 +136,9 @@ class _CodeFiles(IndexDataCacheFile):  # type: ignore[misc]
         code, name = self._dump(data), self._name(key)
         with self._open_for_write(self._data_path(name)) as file:
             file.write(code + _checksum(code))
-        kept = name.rpartition(".nbc")[0].rpartition(".")[0]
+        current = f"{self._base}.{_digest_of_sources(self._module)}."
         for old in Path(self._cache_path).glob(f"{glob.escape(self._base)}.*.nbc"):
-            if not old.name.startswith(f"{kept}."):
+            if not old.name.startswith(current):
                 old.unlink(missing_ok=True)
 
 

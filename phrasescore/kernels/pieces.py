@@ -3,6 +3,7 @@
 import numpy as np
 import numpy.typing as npt
 
+from phrasescore.io.hashing import first_at_least
 from phrasescore.io.kernel_cache import kept_njit
 
 _KERNEL = kept_njit()
@@ -25,14 +26,8 @@ _mix = _KERNEL(mix)
 @_KERNEL
 def _merged(pairs, merged, key):  # type: ignore[no-untyped-def]
     """Return the id of the piece that a pair of pieces forms, or 0."""
-    low, high = 0, len(pairs)
-    while low < high:
-        place = (low + high) // 2
-        if pairs[place] < key:
-            low = place + 1
-        else:
-            high = place
-    return merged[low] if low < len(pairs) and pairs[low] == key else 0
+    place = first_at_least(pairs, 0, len(pairs), key)
+    return merged[place] if place < len(pairs) and pairs[place] == key else 0
 
 
 @_KERNEL

@@ -128,7 +128,7 @@ class DecoderFeatures:
         if added:
             weights = WeightPair(*(old_names.weights_for(added, part) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
-        # Weights may replace only some of those of a bare moses.ini, or of Moses'.
+        # A file of weights may lack some features of a bare moses.ini, or of another decoder.
         is_whole = system.weights_path is not None and system.path.endswith(".toml")
         is_whole = is_whole and system.decoder is None
         needed = [*itertools.filterfalse(is_sparse, shown)] if is_whole else []

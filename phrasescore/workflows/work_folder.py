@@ -94,7 +94,7 @@ class WorkFolder:
         The new files go last but one: the rest is not needed once they are published. The journal
         is last: it marks the folder as a run's.
         """
-        for path in sorted(self.path.iterdir(), key=self.files.__eq__):
+        for path in sorted(self.path.iterdir(), key=lambda path: path == self.files):
             if path.is_dir():
                 remove_folder(path)
             elif path.name not in (LOCK, _JOURNAL):

@@ -85,9 +85,10 @@ def test_a_map_has_the_perplexity_that_is_told(
 # Sections
 
 
-def vectors(points: int, *, same: bool = False) -> Vectors:
+def vectors(points: int, *, same: bool = False, dimensions: int = 5) -> Vectors:
     numbers = np.random.default_rng(0)
-    made = np.ones((points, 5)) if same else numbers.normal(size=(points, 5))
+    shape = (points, dimensions)
+    made = np.ones(shape) if same else numbers.normal(size=shape)
     names = tuple(f"w{number}" for number in range(points))
     return Vectors("m: words", "words-1", made, names, names, "Words.")
 
@@ -111,6 +112,7 @@ def test_words_are_mapped_by_neighbours_and_sentences_by_components() -> None:
     [
         (vectors(3), "m: words: a map needs 4 points, found 3"),
         (vectors(6, same=True), "m: words: all 6 vectors are the same"),
+        (vectors(6, dimensions=1), "m: words: a map needs vectors of 2 dimensions"),
     ],
 )
 def test_a_map_that_cannot_be_is_left_out_with_the_reason(given: Vectors, reason: str) -> None:
