@@ -29,10 +29,10 @@ from moses_integration.source_text import keys_of_sentences
 from phrasescore.io.kernel_cache import borrow
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.arpa import NgramModel
+from phrasescore.language_models.kenlm_scorer import LN_10
 from phrasescore.language_models.ngram_table import (
     BEGIN,
     KERNEL,
-    LN_10,
     NgramTables,
     count_models,
     score_next,

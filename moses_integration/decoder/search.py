@@ -31,7 +31,8 @@ from phrasescore.io.characters import join_characters
 from phrasescore.io.hashing import mix
 from phrasescore.io.kernel_cache import borrow
 from phrasescore.language_models.arpa import NgramModel
-from phrasescore.language_models.ngram_table import BEGIN, END, KERNEL, LN_10, score_next
+from phrasescore.language_models.kenlm_scorer import LN_10
+from phrasescore.language_models.ngram_table import BEGIN, END, KERNEL, score_next
 from phrasescore.records import AlignedWords
 
 _MOST_PATHS = 1000  # Moses' limit on the number of paths with n-best-factor 0 (Manager.cpp)

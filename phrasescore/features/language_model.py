@@ -3,13 +3,9 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-import numpy as np
-
-from phrasescore.errors import ModelError
 from phrasescore.features.columns import Column
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_content
-from phrasescore.io.text import shorten
 from phrasescore.language_models.ngram_scorer import load_ngrams, score_sentences
 from phrasescore.records import PhraseBlock
 
@@ -38,15 +34,12 @@ class LanguageModelScore(Feature):
     """
 
     def __init__(self, path: str) -> None:
-        self._model, self._path = load_ngrams(path), path
+        self._model = load_ngrams(path)
         self.rows = (ScoreRow(digest_content(path)),)
         self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:
         targets = [pair.target for pair in block.pairs()]
         values = score_sentences(self._model, targets)
-        for index in np.flatnonzero(~np.isfinite(values))[:1].tolist():
-            text = shorten(" ".join(targets[index]))
-            raise ModelError(f"{self._path}: the log-probability of {text} is {values[index]}")
         tally = CountTally(f"scored by a {self._model.order}-gram model", len(values))
         return BlockScores(values.reshape(1, -1), tally)

@@ -39,6 +39,7 @@ from phrasescore.language_models.arpa_kernels import (
     parse_ngrams,
     parse_unigrams,
 )
+from phrasescore.language_models.kenlm_scorer import BINARY
 from phrasescore.language_models.ngram_table import BEGIN, END, UNKNOWN, NgramTables
 
 # The ids of the words that every model has.
@@ -49,7 +50,6 @@ _MISSING_UNKNOWN = -100.0  # of <unk>, if missing (lm/config.cc, unknown_missing
 # KenLM reads both numbers with C functions, which skip leading blanks. It ignores text after the
 # count.
 _COUNT = re.compile(rb"ngram \s*\+?([0-9]{1,9})=\s*\+?([0-9]{1,18})(?![0-9]).*")
-BINARY = b"mmap lm http://kheafield.com/code"  # the beginning of KenLM's binary files
 
 _PROBLEMS = {
     NO_NUMBER: "expected numbers as log10 probability and backoff",

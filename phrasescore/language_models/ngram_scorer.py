@@ -1,14 +1,13 @@
 """Score text with n-gram models, back off to them, and compare them.
 
-ARPA files are read by :mod:`phrasescore.language_models.arpa`. The module kenlm is only needed for
-the binary files of KenLM's ``build_binary``.
+ARPA files are read by :mod:`phrasescore.language_models.arpa`, and KenLM's binary files by
+:mod:`phrasescore.language_models.kenlm_scorer`.
 """
 
-import importlib.util
 import math
 from collections.abc import Hashable, Iterable, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,33 +15,26 @@ from numpy.typing import NDArray
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.hashing import find, hash_word
 from phrasescore.io.kernel_cache import borrow
-from phrasescore.io.text import is_stream, open_input
-from phrasescore.language_models.arpa import BINARY, read_arpa_counts, read_arpa_vocabulary
+from phrasescore.language_models.arpa import read_arpa_counts, read_arpa_vocabulary
+from phrasescore.language_models.kenlm_scorer import (
+    LN_10,
+    Flags,
+    Floats,
+    KenlmScorer,
+    is_binary,
+    natural_logs,
+)
 from phrasescore.language_models.ngram_table import (
     BEGIN,
     KERNEL,
-    LN_10,
     UNKNOWN,
     score_next,
     score_word,
 )
 from phrasescore.vocabulary import Vocabulary
 
-if TYPE_CHECKING:
-    import kenlm
-
-Floats = NDArray[np.float64]
-Flags = NDArray[np.bool_]
-
 # Maximum number of cached masses; an entry takes about 100 bytes.
 _MASSES = 1_000_000
-# kenlm has to be compiled, so an installation may lack it.
-MISSING = (
-    "kenlm is not installed, which reads KenLM's binary files: pip install kenlm (it needs a C++ "
-    "compiler and Python's headers), or use the ARPA file"
-)
-# Maximum length of the quoted part of kenlm's message, which contains text from the file.
-_MAX_QUOTE = 500
 
 
 class _WordIds(dict[str, int]):
@@ -74,7 +66,7 @@ class ArpaScorer:
 
     def __init__(self, path: str) -> None:
         vocabulary, self._tables = read_arpa_vocabulary(path)
-        self._ids, self.order = _WordIds(vocabulary), self._tables.order
+        self._ids, self.order, self._path = _WordIds(vocabulary), self._tables.order, path
 
     def __contains__(self, word: object) -> bool:
         """Return whether the model knows a word; it does not know ``<unk>``."""
@@ -89,7 +81,7 @@ class ArpaScorer:
         ids = self.number(chain.from_iterable((*words, "</s>") for words in sentences))
         log_probs, lengths = np.empty(len(ids)), np.array([*map(len, sentences)], np.int64)
         _score_sentences(self._tables, ids, lengths + 1, log_probs)
-        return log_probs * LN_10, ids == UNKNOWN
+        return natural_logs(self._path, log_probs, sentences), ids == UNKNOWN
 
     def others(self, words: NDArray[np.int32]) -> NDArray[np.int32] | None:
         """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``.
@@ -139,79 +131,17 @@ def _score_after(tables, context, words, log_probs):  # type: ignore[no-untyped-
         log_probs[place], _ = score_word(tables, 0, context, len(context), words[place])
 
 
-def import_kenlm() -> Any:
-    """Import the module kenlm, which only KenLM's binary files need."""
-    try:
-        import kenlm
-    except ImportError as error:
-        is_there = importlib.util.find_spec("kenlm") is not None
-        problem = f"kenlm cannot be loaded: {error}" if is_there else MISSING
-        raise PhrasescoreError(problem) from error
-    return kenlm
-
-
-class _KenlmScorer:
-    """The model in a binary file of KenLM, as `ArpaScorer`; numbered words are the words."""
-
-    def __init__(self, path: str) -> None:
-        kenlm = import_kenlm()
-        self._new_state = kenlm.State
-        try:
-            self._model = kenlm.Model(path)
-        except OSError as error:
-            quote = " ".join(str(error).split())[:_MAX_QUOTE]
-            raise DataError(path, None, f"KenLM cannot load this binary file: {quote}") from error
-        self.order = self._model.order
-
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and word in self._model
-
-    def number(self, words: Iterable[str]) -> list[str]:
-        return list(words)
-
-    def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
-        scores = [
-            (log_10, unknown)
-            for words in sentences
-            for log_10, _, unknown in self._model.full_scores(" ".join(words))
-        ]
-        log_probs, unknown = np.array(scores, np.float64).reshape(-1, 2).T
-        return log_probs * LN_10, unknown > 0
-
-    def others(self, _words: list[str]) -> None:
-        return None
-
-    def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
-        state, after = self._new_state(), self._new_state()
-        (self._model.BeginSentenceWrite if begins else self._model.NullContextWrite)(state)
-        for word in context:
-            self._model.BaseScore(state, word, after)
-            state, after = after, state
-        return state
-
-    def log_probs(self, state: "kenlm.State", words: list[str]) -> Floats:
-        after, score = self._new_state(), self._model.BaseScore
-        return np.array([score(state, word, after) for word in words], np.float64) * LN_10
-
-
-NgramScorer = ArpaScorer | _KenlmScorer
+NgramScorer = ArpaScorer | KenlmScorer
 
 
 def load_ngrams(path: str) -> NgramScorer:
     """Load a model from an ARPA file, plain or compressed, or from build_binary's binary file."""
-    return _KenlmScorer(path) if _is_binary(path) else ArpaScorer(path)
+    return KenlmScorer(path) if is_binary(path) else ArpaScorer(path)
 
 
 def read_ngram_order(path: str) -> int:
     """Return the order of a model, without loading an ARPA file."""
-    return _KenlmScorer(path).order if _is_binary(path) else len(read_arpa_counts(path))
-
-
-def _is_binary(path: str) -> bool:
-    if is_stream(path):
-        raise DataError(path, None, "expected a file, as it is read twice")
-    with open_input(path) as file:
-        return file.peek(len(BINARY)).startswith(BINARY)
+    return KenlmScorer(path).order if is_binary(path) else len(read_arpa_counts(path))
 
 
 def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> Floats:

@@ -12,7 +12,6 @@ probabilities for *blanks*: n-grams that the file lacks although it has a longer
 its suffix (lm/model.cc, lm/search_hashed.cc).
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ from phrasescore.io.kernel_cache import kept_njit
 
 MAX_ORDER = 16
 UNKNOWN, BEGIN, END = range(3)  # ids of <unk>, <s> and </s>
-LN_10 = math.log(10)  # Moses: 2.30258509299405f (moses/Util.h, TransformLMScore)
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.language_models.ngram_scorer import NgramScorer
-
 if TYPE_CHECKING:
+    from phrasescore.language_models.ngram_scorer import NgramScorer
     from phrasescore.language_models.word_scorer import WordScorer
 
 Floats = NDArray[np.float64]
@@ -99,7 +98,7 @@ def score_with_network(scorer: "WordScorer", sentences: Iterable[Sequence[str]])
     return TextScores(np.concatenate(log_probs), np.concatenate(unknown))
 
 
-def score_with_ngrams(model: NgramScorer, sentences: Iterable[Sequence[str]]) -> TextScores:
+def score_with_ngrams(model: "NgramScorer", sentences: Iterable[Sequence[str]]) -> TextScores:
     """Return the scores of a text under an n-gram model."""
     iterator = iter(sentences)
     parts = [TextScores(np.zeros(0), np.zeros(0, dtype=bool))]

@@ -1,10 +1,10 @@
 """Measure how well language models predict texts."""
 
 import os
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
+from functools import partial
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import choose_device, torch_threads, usable_threads
@@ -13,13 +13,10 @@ from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.language_models import perplexity as measures
-from phrasescore.language_models.ngram_scorer import NgramScorer, load_ngrams
+from phrasescore.language_models.kenlm_scorer import load_for_text
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.text_checks import UnknownWordCheck
-
-if TYPE_CHECKING:
-    from phrasescore.language_models.word_scorer import WordScorer
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +108,14 @@ class _Models:
         # The words that a model knows, by the model's path, and the models by their titles: the
         # n-gram model, the network, and the network with the n-gram model for unknown words.
         self.known_words: dict[str, Container[str]] = {}
-        self._models: dict[str, WordScorer | NgramScorer] = {}
+        self._models: dict[str, Callable[[Iterable[Sequence[str]]], measures.TextScores]] = {}
         if lm is not None:
-            self._models[os.path.basename(lm)] = self.known_words[lm] = load_ngrams(lm)
+            self.known_words[lm] = ngrams = load_for_text(lm)
+            self._models[os.path.basename(lm)] = partial(measures.score_with_ngrams, ngrams)
         if model is None:
             return
         from phrasescore.kernels.precision import Precision  # imports torch
-        from phrasescore.language_models import word_scorer
+        from phrasescore.language_models.word_scorer import WordScorer
         from phrasescore.models.checkpoint import load_checkpoint
 
         checkpoint, device = load_checkpoint(model), choose_device(compute.device)
@@ -130,16 +128,13 @@ class _Models:
         self.known_words[model] = checkpoint.target_vocabulary
         has_subwords = checkpoint.target_vocabulary.is_subwords
         title = "network, subwords" if has_subwords else "network, <unk>"
-        self._models[title] = word_scorer.WordScorer(checkpoint, device, precision)
+        score, network = measures.score_with_network, partial(WordScorer, checkpoint)
+        self._models[title] = partial(score, network(device, precision))
         if lm is not None and not has_subwords:
-            backed_off = word_scorer.WordScorer(checkpoint, device, precision, backoff=lm)
-            self._models["network, backed off"] = backed_off
+            backed_off = network(device, precision, backoff=lm)
+            self._models["network, backed off"] = partial(score, backed_off)
 
     def measure(self, sentences: Sequence[tuple[str, ...]]) -> Iterable[ModelPerplexity]:
-        for title, model in self._models.items():
-            counted = self._meter.track(sentences)
-            if isinstance(model, NgramScorer):
-                scores = measures.score_with_ngrams(model, counted)
-            else:
-                scores = measures.score_with_network(model, counted)
+        for title, score in self._models.items():
+            scores = score(self._meter.track(sentences))
             yield ModelPerplexity(title, measures.measure(scores))

@@ -162,7 +162,7 @@ def _gpu() -> str:
 
 
 def _kenlm() -> str:
-    from phrasescore.language_models.ngram_scorer import import_kenlm
+    from phrasescore.language_models.kenlm_scorer import import_kenlm
 
     try:
         import_kenlm()

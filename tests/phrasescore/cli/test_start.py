@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.tiny_arpa import TINY_ARPA
+
 # Without the compiler, which loads scipy.linalg, numba only runs code that was kept.
 HEAVY = {"torch", "numba", "scipy.linalg", "sympy", "torch._dynamo", "matplotlib", "ray"}
 _LOADED = """\
@@ -24,7 +26,8 @@ finally:
         ("--help", set()),
         ("train --help", set()),
         ("evaluate t --references t", set()),
-        ("build-lm t --order 2 --discount-fallback -o lm", {"numba"}),
+        ("perplexity t --lm lm", set()),
+        ("build-lm t --order 2 --discount-fallback -o model", {"numba"}),
         ("train rnnsearch s t --updates 1 --device cpu -o model", {"torch", "numba"}),
     ],
 )
@@ -33,6 +36,7 @@ def test_a_verb_loads_only_what_it_needs(command: str, wanted: set[str], tmp_pat
     for run in ("first", "second"):  # the first call may compile
         folder = tmp_path / run
         folder.mkdir()
+        (folder / "lm").write_text(TINY_ARPA)
         for name in "st":
             lines = "".join(f"{name} {number} .\n" for number in range(80))
             (folder / name).write_text(lines)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from phrasescore.errors import DataError, ModelError
+from phrasescore.errors import DataError
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.records import PhrasePair
 from tests.feature_values import scored, values_of
@@ -59,7 +59,7 @@ def test_gzip_is_read(arpa: Path, tmp_path: Path) -> None:
 
 def test_a_score_that_is_no_number_is_refused(arpa: Path) -> None:
     arpa.write_text(TINY_ARPA.replace("-0.3\tla maison", "-1e39\tla maison"))  # -inf in float32
-    with pytest.raises(ModelError, match=r"lm\.arpa: the log-probability of 'la maison' is -inf"):
+    with pytest.raises(DataError, match=r"lm\.arpa: the log10 probability of 'maison' is -inf"):
         scores(arpa, "la maison")
 
 

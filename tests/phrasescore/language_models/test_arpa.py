@@ -14,8 +14,9 @@ from phrasescore.errors import DataError
 from phrasescore.features.language_model import LanguageModelScore
 from phrasescore.language_models.arpa import NgramModel, read_arpa
 from phrasescore.language_models.estimation import estimate
+from phrasescore.language_models.kenlm_scorer import LN_10, load_for_text
 from phrasescore.language_models.ngram_scorer import load_ngrams
-from phrasescore.language_models.ngram_table import LN_10, score_word
+from phrasescore.language_models.ngram_table import score_word
 from phrasescore.records import PhrasePair, split_words
 from tests.feature_values import values_of
 
@@ -319,10 +320,11 @@ def test_an_odd_file_is_the_same_to_the_search_to_kenlm_and_by_definition(
         found = [score for score, _ in scores(model, [*words, "</s>"], begin=True)]
         assert found == pytest.approx(log_probs, abs=1e-5)
     # Words of lists and texts are read as those of a search.
-    of_words, unknown = load_ngrams(arpa.path).score_words(texts)
-    assert of_words / LN_10 == pytest.approx([*chain.from_iterable(wanted)], abs=1e-5)
-    events = chain.from_iterable([*words, "</s>"] for words in texts)
-    assert unknown.tolist() == [word == "<unk>" or (word,) not in arpa.entries for word in events]
+    for load in (load_ngrams, load_for_text):
+        of_words, unknown = load(arpa.path).score_words(texts)
+        assert of_words / LN_10 == pytest.approx([*chain.from_iterable(wanted)], abs=1e-5)
+        events = chain.from_iterable([*words, "</s>"] for words in texts)
+        assert unknown.tolist() == [w == "<unk>" or (w,) not in arpa.entries for w in events]
     pairs = [PhrasePair(("a",), tuple(words)) for words in texts]
     of_sentences = [value / LN_10 for value in values_of(LanguageModelScore(arpa.path), pairs)]
     assert of_sentences == pytest.approx([*map(sum, wanted)], abs=1e-4)

@@ -8,12 +8,8 @@ from typing import Any
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.language_models.ngram_scorer import (
-    MISSING,
-    import_kenlm,
-    load_ngrams,
-    read_ngram_order,
-)
+from phrasescore.language_models.kenlm_scorer import MISSING, import_kenlm
+from phrasescore.language_models.ngram_scorer import load_ngrams, read_ngram_order
 from tests.command_line import run
 from tests.tiny_arpa import TINY_ARPA
 
