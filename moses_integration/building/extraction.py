@@ -13,7 +13,6 @@ both orientations above a count. A phrase shorter than the longest one ends with
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -155,6 +154,7 @@ def _extract(arrays, packing, rows):  # type: ignore[no-untyped-def]
     source, source_starts, target, target_starts, links, link_starts = arrays
     source_packing, target_packing, link_column = packing
     length = source_packing[4]
+    phrases = np.empty((1000, 4), np.int64)
     at = 0
     for sentence in range(len(source_starts) - 1):
         source_start, target_start = source_starts[sentence], target_starts[sentence]
@@ -162,12 +162,16 @@ def _extract(arrays, packing, rows):  # type: ignore[no-untyped-def]
         num_targets = target_starts[sentence + 1] - target_start
         inside = links[link_starts[sentence] : link_starts[sentence + 1]]
         spans = _find_spans(inside, num_sources, num_targets)
+        count = _find_phrases(spans, length, phrases)
         if len(rows) == 0:
-            for _ in _phrases(spans, length):
-                at += 1
+            at += count
             continue
+        if count > len(phrases):
+            phrases = np.empty((count, 4), np.int64)
+            _find_phrases(spans, length, phrases)
         linked = _mark_links(inside, num_sources, num_targets)
-        for start, end, source_begin, source_end in _phrases(spans, length):
+        for found in range(count):
+            start, end, source_begin, source_end = phrases[found]
             row = rows[at]
             first, last = source_start + source_begin, source_start + source_end
             put_phrase(row, source_packing, source, first, last + 1)
@@ -203,12 +207,17 @@ def _find_spans(links, num_sources, num_targets):  # type: ignore[no-untyped-def
     return target_spans, source_spans
 
 
-# Not cached: numba cannot compile a caller of a generator that it loads from the cache.
-@numba.njit(nogil=True, error_model="numpy")
-def _phrases(spans, longest):  # type: ignore[no-untyped-def]
-    """Yield the first and last target and source words of all phrase pairs."""
+@KERNEL
+def _find_phrases(spans, longest, phrases):  # type: ignore[no-untyped-def]
+    """Write the first and last target and source words of phrase pairs as far as there is room.
+
+    numba's generators never release their arguments.
+
+    :return: the number of phrase pairs.
+    """
     target_spans, source_spans = spans
     num_targets, num_sources = len(target_spans), len(source_spans)
+    count = 0
     for start in range(num_targets):
         low, high = num_sources, -1
         for end in range(start, min(num_targets, start + longest)):
@@ -238,9 +247,14 @@ def _phrases(spans, longest):  # type: ignore[no-untyped-def]
                     and source_end < source_begin + longest
                     and (source_end == high or source_spans[source_end, 1] < 0)
                 ):
-                    yield start, end, source_begin, source_end
+                    if count < len(phrases):
+                        found = phrases[count]
+                        found[0], found[1] = start, end
+                        found[2], found[3] = source_begin, source_end
+                    count += 1
                     source_end += 1
                 source_begin -= 1
+    return count
 
 
 @KERNEL

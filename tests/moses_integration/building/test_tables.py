@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from numba.core.runtime import _nrt_python, rtsys
 
 from moses_integration.building.lines import MAX_NUMERAL, put_count, put_number, round_count
 from moses_integration.building.tables import build_tables
@@ -131,6 +132,8 @@ def test_probabilities_of_words_are_rounded_like_those_in_the_files(tmp_path: Pa
 def test_tables_are_those_of_the_plain_implementation(tmp_path: Path, length: int) -> None:
     for seed in range(6):
         corpus = random_corpus(seed, 4 ** (seed % 3 + 1))
+        # With few links, a sentence has thousands of phrase pairs.
+        corpus.append((["b"] * 40, ["a"] * 40, {(0, 0), (20, 20), (39, 39)}))
         built = build(tmp_path, texts_of(corpus), max_phrase_length=length)
         phrases, orders = tables(corpus, length)
         assert lines(built.phrase_table) == phrases
@@ -147,6 +150,16 @@ def test_threads_and_blocks_change_no_byte(tmp_path: Path) -> None:
         assert len(files) == 4
         results.add(tuple(path.read_bytes() for path in files))
     assert len(results) == 1
+
+
+def test_compiled_code_frees_its_memory(tmp_path: Path) -> None:
+    _nrt_python.memsys_enable_stats()
+    in_use = []
+    for _ in range(2):
+        build(tmp_path, texts_of(random_corpus(9, 20)))
+        counts = rtsys.get_allocation_stats()
+        in_use.append(counts.mi_alloc - counts.mi_free)
+    assert in_use[1] == in_use[0]
 
 
 def test_numbers_are_written_like_c_writes_them() -> None:
