@@ -11,6 +11,7 @@ fast_align: Dyer et al. (2013). HMM: Vogel et al. (1996).
 import contextlib
 import os
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -21,7 +22,7 @@ from typing import Any, NamedTuple
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.corpora import read_together
 from phrasescore.io.output import open_output, writing
-from phrasescore.io.text import decode
+from phrasescore.io.text import decode, open_input
 from phrasescore.settings.building import AlignerName
 
 # The classes of sil-thot that are trained one after the other, each from the one before.
@@ -56,7 +57,11 @@ def align(
     :param report: called with the share that is done, from 0 to 1.
     """
     outputs = folder / "forward", folder / "backward"
-    directions = [(source, target, outputs[0]), (target, source, outputs[1])]
+    texts = folder / "source", folder / "target"
+    for path, text in zip((source, target), texts, strict=True):
+        with writing(text), open_input(str(path)) as file, text.open("wb") as copy:
+            shutil.copyfileobj(file, copy)
+    directions = [(*texts, outputs[0]), (*reversed(texts), outputs[1])]
     at_once = min(2, workers)
     for first in range(0, 2, at_once):
         with contextlib.ExitStack() as stack:
@@ -141,7 +146,10 @@ def _train(kind: str, source: str, target: str, report: Callable[[int, int], Non
     for index, name in enumerate(names):
         create = getattr(thot.alignment, name)
         model = create() if model is None else create(model)
-        if index == 0:
+        if kind == "eflomal":
+            # It reads the plain files once. Added sentences take twice the memory of the rest.
+            model.read_sentence_pairs(source, target)
+        elif index == 0:
             for line_number, pair in enumerate(read_together(source, target), start=1):
                 paths = zip((source, target), pair, strict=True)
                 texts = [decode(path, line_number, line) for path, line in paths]
