@@ -1,6 +1,7 @@
 """Choose the device and the number of threads for a network."""
 
 import contextlib
+import ctypes
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -10,6 +11,8 @@ from phrasescore.errors import PhrasescoreError
 
 if TYPE_CHECKING:
     import torch
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD = -1, -3  # malloc.h
 
 GPU_THREADS = 2  # they keep a GPU busy: while it computes for one, another prepares work
 
@@ -72,6 +75,18 @@ def usable_threads(wanted: int | None) -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not available on every system
         return os.cpu_count() or 1
+
+
+def keep_memory() -> None:
+    """Let glibc keep the memory of freed tensors.
+
+    Otherwise each update of a training returns megabytes to the system and faults them in again,
+    page by page: a fifth of the time of a small joint model.
+    """
+    adjust = getattr(ctypes.CDLL(None), "mallopt", None)
+    if adjust is not None:
+        adjust(_M_MMAP_THRESHOLD, 1 << 25)  # the largest value that glibc takes
+        adjust(_M_TRIM_THRESHOLD, (1 << 31) - 1)
 
 
 @contextlib.contextmanager

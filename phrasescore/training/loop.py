@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from phrasescore.devices import keep_memory
 from phrasescore.engines import LoadedWork, ThreadPool
 from phrasescore.errors import ModelError, PhrasescoreError
 from phrasescore.kernels.pieces import mix
@@ -118,6 +119,7 @@ class TrainingLoop:
         ``interrupted``. A second Ctrl-C ends it immediately.
         """
         self._start = self._saved_at = time.monotonic()
+        keep_memory()
         with (
             catching_signals() as self.caught,
             product_precision(self._config.precision, self._device),
