@@ -210,7 +210,11 @@ class Translator:
 
     def finish(self, found: Translation) -> Translation:
         """Return the translation that a worker returned, with its text detokenised."""
-        return replace(found, text=self._converter.restore(found.text))
+        return replace(found, text=self.restore(found.text))
+
+    def restore(self, words: str) -> str:
+        """Return words of the system, separated by spaces, as text."""
+        return self._converter.restore(words)
 
     def _of_text(self, tasks: Sequence[TranslationTask]) -> Iterator[Translation]:
         if not tasks:

@@ -7,7 +7,6 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -23,6 +22,7 @@ from phrasescore.systems.text import SystemSentence
 from phrasescore.systems.translator import Translator
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.page import ServedSystem
 
 _logger = logging.getLogger(__name__)
 
@@ -43,8 +43,8 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
         stack.enter_context(translator.open(apart=True, closed=_Sockets()))
         _load_networks(translator)
         collector = stack.enter_context(SentenceCollector(translator, plain, settings.max_words))
-        name = "/".join(Path(read.path).parts[-3:])
-        application = TranslationServer(collector, settings, name).application
+        served = ServedSystem.of(read)
+        application = TranslationServer(collector, settings, served).application
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)
         config = uvicorn.Config(
             application,

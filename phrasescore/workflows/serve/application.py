@@ -1,12 +1,8 @@
 """What a server answers: JSON, Moses' XML-RPC and a page, with limits."""
 
 import asyncio
-import base64
-import hashlib
 import logging
 from collections.abc import Callable, Sequence
-from html import escape
-from importlib import resources
 from typing import Annotated, Any
 from xmlrpc.client import Fault
 
@@ -26,6 +22,7 @@ from phrasescore.systems.text import SystemSentence
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.page import ServedSystem
 from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 
 _logger = logging.getLogger(__name__)
@@ -57,9 +54,11 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 class TranslationServer:
     """Answers requests; `application` is what uvicorn runs."""
 
-    def __init__(self, collector: SentenceCollector, settings: Serving, name: str) -> None:
-        self._collector, self._settings, self._name = collector, settings, name
-        self._page, self._headers = _render_page(name)
+    def __init__(
+        self, collector: SentenceCollector, settings: Serving, served: ServedSystem
+    ) -> None:
+        self._collector, self._settings, self._served = collector, settings, served
+        self._page, self._headers = served.render()
         self._num_waiting = 0
         middleware = []
         if settings.allow_origin:
@@ -83,7 +82,7 @@ class TranslationServer:
         return Response(self._page, media_type="text/html", headers=self._headers)
 
     async def _show_health(self, _: Request) -> Response:
-        state = {"status": "ok", "system": self._name, "version": __version__}
+        state = {"status": "ok", "system": self._served.name, "version": __version__}
         return _json({**state, "waiting": self._num_waiting})
 
     async def _answer_json(self, request: Request) -> Response:
@@ -130,7 +129,8 @@ class TranslationServer:
         task = TranslationTask(0, _NOTHING, size, True, size > 0, attention=given.explain)
         tasks = [(text, task._replace(number=number)) for number, text in enumerate(texts)]
         found = await self._translate(request, tasks, tokenized=given.tokenized)
-        return _json({"translations": [_fields(each, explain=given.explain) for each in found]})
+        answers = [_fields(each, self._served, explain=given.explain) for each in found]
+        return _json({"translations": answers})
 
     async def _translate_xml(self, request: Request, body: bytes) -> Response:
         calls, is_multicall = xml_rpc.parse_calls(body)
@@ -176,7 +176,8 @@ class TranslationServer:
             ),
             return_exceptions=return_exceptions,
         )
-        answers.add_done_callback(_ignore)
+        # asyncio would otherwise report exceptions that nobody waits for.
+        answers.add_done_callback(lambda done: done.cancelled() or done.exception())
         both: list[asyncio.Future[Any]] = [gone, answers]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -187,37 +188,6 @@ class TranslationServer:
             for each in both:
                 each.cancel()
             self._num_waiting -= len(tasks)
-
-
-def _render_page(name: str) -> tuple[bytes, dict[str, str]]:
-    """Return the page and its headers, which forbid other scripts, styles and requests."""
-    folder = resources.files(__package__)
-    style = resources.files("phrasescore.report") / "page_parts" / "page.css"
-    parts = {
-        "style": style.read_text("utf-8") + (folder / "page.css").read_text("utf-8"),
-        "script": (folder / "page.js").read_text("utf-8"),
-        "name": escape(name),
-        "version": __version__,
-    }
-    page = (folder / "page.html").read_text("utf-8")
-    for key, text in parts.items():
-        page = page.replace(f"{{{{ {key} }}}}", text)
-    policy = (
-        f"default-src 'none'; script-src '{_hash(parts['script'])}'; "
-        f"style-src '{_hash(parts['style'])}'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return page.encode(), {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _ignore(future: "asyncio.Future[Any]") -> None:
-    """Mark the exception of a future as seen, which asyncio would otherwise report."""
-    if not future.cancelled():
-        future.exception()
 
 
 async def _read_body(request: Request) -> bytes:
@@ -239,8 +209,9 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
+def _fields(found: Translation, served: ServedSystem, *, explain: bool) -> dict[str, Any]:
     answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
+    answer["unknown"] = found.unknown
     if explain:
         answer["source"] = found.source
     if found.hypotheses:
@@ -248,6 +219,8 @@ def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
         for place, each in enumerate(found.hypotheses):
             own: dict[str, Any] = {"words": each.words, "score": each.score}
             if explain:
+                own["text"] = found.texts[place]
+                own["groups"] = served.sums(each.features)
                 own["features"] = [part._asdict() for part in each.features]
                 own["phrases"] = [phrase._asdict() for phrase in each.phrases]
                 own["attention"] = found.attention[place] if found.attention else None

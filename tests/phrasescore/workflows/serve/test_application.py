@@ -16,6 +16,7 @@ from phrasescore.systems.ranking import Translation, TranslationTask
 from phrasescore.systems.text import MAX_WORDS
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
+from phrasescore.workflows.serve.page import ServedSystem
 from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls
 from tests.phrasescore.workflows.serve.server import ask_application
 
@@ -47,7 +48,7 @@ def upper(text: str, answer: "Future[Translation]") -> None:
 
 
 def make(collector: Collector, **settings: Any) -> TranslationServer:
-    return TranslationServer(collector, Serving(**settings), "a system")  # type: ignore[arg-type]
+    return TranslationServer(collector, Serving(**settings), ServedSystem("a system"))  # type: ignore[arg-type]
 
 
 def answer_of(
@@ -68,7 +69,7 @@ ONE = b'{"text": "la"}'
 
 
 def test_a_request_may_arrive_in_parts() -> None:
-    expected = {"translations": [{"text": "LA", "confidence": 0.5}]}
+    expected = {"translations": [{"text": "LA", "confidence": 0.5, "unknown": []}]}
     assert answer_of(make(Collector(upper)), ONE[:5], ONE[5:]) == (200, expected)
 
 
