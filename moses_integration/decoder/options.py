@@ -148,7 +148,7 @@ class OptionTable:
         return np.array(spans, np.int64).reshape(-1, 3)
 
     def unknown_words(self, tokens: Sequence[str]) -> tuple[str, ...]:
-        """Return the different words of a sentence that are not in the phrase table, in order."""
+        """Return the different words of a sentence that are no phrase of the table, in order."""
         first = {word: self.kept.starts[self._sources[word]] for word in tokens}
         return tuple(word for word, row in first.items() if self._values[row, self._copying])
 

@@ -64,7 +64,7 @@ class Translation:
     hypotheses: tuple[ExplainedHypothesis, ...]
     attention: tuple[Attention, ...] = ()  # of each hypothesis, if requested
     untranslated: bool = False  # whether there is no translation within the limits
-    unknown: tuple[str, ...] = ()  # the different words of the source that no table has
+    unknown: tuple[str, ...] = ()  # words of the source that are no phrase of the table
     texts: tuple[str, ...] = ()  # of the hypotheses, detokenised, if requested
 
     def __str__(self) -> str:

@@ -50,7 +50,7 @@ class SearchOutput(NamedTuple):
     words: str  # the best translation, separated by spaces; empty if there is none
     nbest: bytes = b""  # the n-best list
     untranslated: bool = False  # whether there is no translation within the limits
-    unknown: Tokens = ()  # the different words that are not in the phrase table
+    unknown: Tokens = ()  # words that are no phrase of the table
     # The networks' requests, how many of them are distinct, and the calls that compute them.
     counts: tuple[int, int, int] = (0, 0, 0)
     # For each hypothesis: its score, and the values of all features, also of those in no list.

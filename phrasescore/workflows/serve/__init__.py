@@ -41,7 +41,9 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
         translator = Translator(read, compute, path="text")
         plain = Translator(read, compute, path="text", tokenized=True)
         stack.enter_context(translator.open(apart=True, closed=_Sockets()))
-        _load_networks(translator)
+        # Each worker translates something, so that it loads the search's networks.
+        task = TranslationTask(0, SystemSentence(("a",), ("a",)))
+        list(translator.pool.map(task for _ in range(translator.pool.workers)))
         collector = stack.enter_context(SentenceCollector(translator, plain, settings.max_words))
         served = ServedSystem.of(read)
         application = TranslationServer(collector, settings, served).application
@@ -91,12 +93,6 @@ def _port_problems(host: str, port: int) -> Iterator[None]:
     except (OSError, UnicodeError) as error:
         problem = getattr(error, "strerror", None) or error
         raise PhrasescoreError(f"cannot listen on {host}, port {port}: {problem}") from error
-
-
-def _load_networks(translator: Translator) -> None:
-    """Let each worker translate something, so that it loads the search's networks."""
-    sentence = SystemSentence(("a",), ("a",))
-    list(translator.pool.map(TranslationTask(0, sentence) for _ in range(translator.pool.workers)))
 
 
 def limited_connections(max_wait: float) -> type[H11Protocol]:

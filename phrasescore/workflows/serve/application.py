@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 from xmlrpc.client import Fault
 
@@ -32,14 +32,11 @@ _MOST_SENTENCES = 100  # of a request
 _MOST_CHARACTERS = 200  # of the reason for a refusal
 _MOST_WAITING = 1000  # sentences of all requests that are not translated yet
 
+_Answer = Callable[[Request, bytes], Awaitable[Response]]
 _NOTHING = SystemSentence((), ())
 # The codes of faults for statuses; for others, LIMIT_EXCEEDED.
-_FAULTS = {
-    400: xml_rpc.WRONG_TYPE,
-    408: xml_rpc.TIMEOUT,
-    500: xml_rpc.INTERNAL,
-    504: xml_rpc.TIMEOUT,
-}
+_FAULTS = {400: xml_rpc.WRONG_TYPE, 500: xml_rpc.INTERNAL}
+_FAULTS |= dict.fromkeys((408, 504), xml_rpc.TIMEOUT)
 
 
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -60,13 +57,8 @@ class TranslationServer:
         self._collector, self._settings, self._served = collector, settings, served
         self._page, self._headers = served.render()
         self._num_waiting = 0
-        middleware = []
-        if settings.allow_origin:
-            origins, methods = settings.allow_origin, ["GET", "POST"]
-            cors = Middleware(
-                CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"]
-            )
-            middleware.append(cors)
+        rules: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+        cors = Middleware(CORSMiddleware, allow_origins=settings.allow_origin, **rules)
         self.application = Starlette(
             routes=[
                 Route("/", self._show_page),
@@ -74,7 +66,7 @@ class TranslationServer:
                 Route("/translate", self._answer_json, methods=["POST"]),
                 Route("/RPC2", self._answer_xml, methods=["POST"]),
             ],
-            middleware=middleware,
+            middleware=[cors] if settings.allow_origin else [],
             exception_handlers={HTTPException: _to_json},
         )
 
@@ -83,7 +75,7 @@ class TranslationServer:
 
     async def _show_health(self, _: Request) -> Response:
         state = {"status": "ok", "system": self._served.name, "version": __version__}
-        return _json({**state, "waiting": self._num_waiting})
+        return _json(state | {"waiting": self._num_waiting})
 
     async def _answer_json(self, request: Request) -> Response:
         return await self._within_limits(request, self._translate_json)
@@ -91,14 +83,10 @@ class TranslationServer:
     async def _answer_xml(self, request: Request) -> Response:
         try:
             return await self._within_limits(request, self._translate_xml)
-        except HTTPException as error:
-            return _xml([_to_fault(error)])
-        except Fault as error:
-            return _xml([error])
+        except (HTTPException, Fault) as error:
+            return _xml([error if isinstance(error, Fault) else _to_fault(error)])
 
-    async def _within_limits(
-        self, request: Request, answer: Callable[[Request, bytes], Any]
-    ) -> Response:
+    async def _within_limits(self, request: Request, answer: _Answer) -> Response:
         """Return the answer to a request."""
         seconds = self._settings.max_wait
         status, problem = 408, f"the request did not arrive within {seconds:g} seconds"
@@ -106,8 +94,7 @@ class TranslationServer:
             async with asyncio.timeout(seconds):
                 body = await _read_body(request)
                 status, problem = 504, f"there is no translation within {seconds:g} seconds"
-                response: Response = await answer(request, body)
-                return response
+                return await answer(request, body)
         except TimeoutError:
             raise HTTPException(status, problem) from None
         except ClientDisconnect:
@@ -210,8 +197,11 @@ async def _wait_until_gone(request: Request) -> None:
 
 
 def _fields(found: Translation, served: ServedSystem, *, explain: bool) -> dict[str, Any]:
+    def copied(words: Sequence[str]) -> list[str]:
+        return [word for word in found.unknown if word in words]
+
     answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
-    answer["unknown"] = found.unknown
+    answer["unknown"] = copied(found.words)
     if explain:
         answer["source"] = found.source
     if found.hypotheses:
@@ -219,7 +209,7 @@ def _fields(found: Translation, served: ServedSystem, *, explain: bool) -> dict[
         for place, each in enumerate(found.hypotheses):
             own: dict[str, Any] = {"words": each.words, "score": each.score}
             if explain:
-                own["text"] = found.texts[place]
+                own |= {"text": found.texts[place], "unknown": copied(each.words.split(" "))}
                 own["groups"] = served.sums(each.features)
                 own["features"] = [part._asdict() for part in each.features]
                 own["phrases"] = [phrase._asdict() for phrase in each.phrases]

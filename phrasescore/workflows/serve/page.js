@@ -35,15 +35,13 @@ const readable = (text) => (targetLanguage ? text : joined(text)) || "(no transl
 
 // Return the part of a text that each word has, with the blanks before it.
 function split(text, words) {
-  const parts = [];
-  let at = 0;
-  for (const word of words.map(plain)) {
-    const end = at + text.slice(at).search(/\S|$/u) + word.length;
-    parts.push(text.slice(at, end));
-    if (parts.at(-1).trim().toLowerCase() !== word.toLowerCase()) return words.map((each) => ` ${plain(each)}`);
-    at = end;
-  }
-  return parts;
+  let rest = text;
+  const parts = words.map(plain).map((word) => {
+    const own = rest.slice(0, rest.search(/\S|$/u) + word.length);
+    rest = rest.slice(own.length);
+    return own.trim().toLowerCase() === word.toLowerCase() ? own : null;
+  });
+  return parts.includes(null) ? words.map((word) => ` ${plain(word)}`) : parts;
 }
 
 async function ask(text, options = {}) {
@@ -77,9 +75,10 @@ async function explain(text) {
   choose(text, found, 0);
 }
 
-function submit(event) {
+function submit(event, text = part("text").value) {
   event.preventDefault();
-  const lines = part("text").value.split("\n").map((line) => line.trim()).filter(Boolean);
+  part("text").value = text;
+  const lines = text.split("\n").map((line) => line.trim()).filter(Boolean);
   part("of-lines").hidden = true;
   if (lines.length > 1) translateLines(lines, "text");
   else if (lines.length) explain(lines[0]);
@@ -157,11 +156,11 @@ function listAlternatives(text, found) {
 }
 
 function choose(text, found, place) {
-  const chosen = found.alternatives?.[place] ?? { text: found.text, words: "", phrases: [], attention: null };
+  const chosen = found.alternatives?.[place] ?? { text: found.text, words: "", phrases: [], attention: null, unknown: [] };
   [...part("alternatives").children].forEach((card, at) => card.firstChild.setAttribute("aria-pressed", at === place));
-  drawPhrases(text, found, chosen);
-  part("unknown").hidden = !found.unknown.length;
-  part("unknown").lastChild.textContent = ` words are unknown to the system, and copied: ${plain(found.unknown.join(", "))}`;
+  drawPhrases(text, found.source, chosen);
+  part("unknown").hidden = !chosen.unknown.length;
+  part("unknown").lastChild.textContent = ` words are unknown to the system, and copied: ${plain(chosen.unknown.join(", "))}`;
   part("confidence").hidden = place > 0 || found.confidence === null;
   const [summary, note] = part("confidence").children;
   summary.textContent = LEADS[(found.confidence >= 0.15) + (found.confidence >= 0.5)];
@@ -169,7 +168,7 @@ function choose(text, found, place) {
 }
 
 // Show a translation as phrases; without phrases, each word is one.
-function drawPhrases(text, { source: words, unknown }, { text: translation, words: translated, phrases, attention }) {
+function drawPhrases(text, words, { text: translation, words: translated, phrases, attention, unknown }) {
   const source = split(targetLanguage ? text : joined(text), words);
   const target = split(readable(translation), translated ? translated.split(" ") : []);
   if (!phrases.length) phrases = target.map((_, at) => ({ source_start: 0, source_end: 0, target_start: at, target_end: at + 1 }));
@@ -216,10 +215,7 @@ if (sourceLanguage) {
 part("expected").textContent = `${system.expected} One sentence per line${hasKeys ? " (Shift+Enter)" : ""}.`;
 part("text").placeholder = example;
 part("example").hidden = !example;
-part("example").addEventListener("click", (event) => {
-  part("text").value = example;
-  submit(event);
-});
+part("example").addEventListener("click", (event) => submit(event, example));
 part("file").addEventListener("change", readFile);
 for (const type of ["pointerover", "focusin", "click"]) part("result").addEventListener(type, mark);
 part("form").addEventListener("submit", submit);

@@ -13,9 +13,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from moses_integration.decoder.configuration import LANGUAGE_MODEL, REORDERING
+from moses_integration.decoder.configuration import LANGUAGE_MODEL, PHRASE_TABLE, REORDERING
 from moses_integration.ini_text import named_files
-from moses_integration.moses_ini import MosesIni, is_phrase_table
+from moses_integration.moses_ini import MosesIni
 from moses_integration.text_settings import TextSettings
 from phrasescore.errors import PhrasescoreError
 from phrasescore.evaluation.systems_table import TABLE, read_systems_table
@@ -26,9 +26,9 @@ from phrasescore.systems.system import System
 from phrasescore.version import __version__
 from phrasescore.workflows.building.preparation import CORPUS
 
-# The groups of kinds of features and of columns, besides phrase tables and others.
+# The groups of kinds of features and of columns, besides "others".
 _GROUPS = {
-    **dict.fromkeys((REORDERING, "lexicon", "reverse_lexicon"), "tables"),
+    **dict.fromkeys((PHRASE_TABLE, REORDERING, "lexicon", "reverse_lexicon"), "tables"),
     **dict.fromkeys((LANGUAGE_MODEL, "lm"), "language models"),
     **dict.fromkeys(("model", "ctranslate2"), "networks"),
 }
@@ -57,8 +57,8 @@ class ServedSystem:
             "example": _find_example(system, ini),
             "isCalibrated": system.confidence != ConfidenceCurve(),
         }
-        groups = {name: _group(kind) for name, kind in kinds.items()}
-        of_lists = tuple(_group(column.kind()) for column in system.lists)
+        groups = {name: _GROUPS.get(kind, "others") for name, kind in kinds.items()}
+        of_lists = tuple(_GROUPS.get(column.kind(), "others") for column in system.lists)
         return cls("/".join(Path(system.path).parts[-3:]), facts, groups, of_lists)
 
     def sums(self, features: Iterable[FeaturePart]) -> dict[str, float]:
@@ -98,10 +98,6 @@ def _hash(text: str) -> str:
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
 
 
-def _group(kind: str) -> str:
-    return "tables" if is_phrase_table(kind) else _GROUPS.get(kind, "others")
-
-
 def _expected(system: System, ini: MosesIni) -> str:
     text = system.text
     rules = {
@@ -116,7 +112,7 @@ def _expected(system: System, ini: MosesIni) -> str:
 
 
 def _find_example(system: System, ini: MosesIni) -> str:
-    """Return a sentence of the experiment's dev, or of the text that `build` read, if any."""
+    """Return about 12 words of the experiment's dev, or of the text that `build` read, if any."""
     try:
         # The folder of a row may have one for each replica.
         tables = [base / TABLE for base in Path(os.path.realpath(system.folder)).parents[:2]]
@@ -131,7 +127,6 @@ def _find_example(system: System, ini: MosesIni) -> str:
 
 
 def _choose(path: Path) -> str:
-    """Return a sentence of about 12 words."""
     with open_input(str(path)) as stream:
         lines = [line.decode(errors="replace").strip() for line in islice(stream, 200)]
     return min(lines, key=lambda line: abs(line.count(" ") - 12), default="")
