@@ -57,19 +57,15 @@ const tell = (problem) => { part("problem").textContent = problem; };
 
 function begin() {
   tell("");
-  part("progress").hidden = true;
-  part("done").textContent = "";
+  for (const id of ["progress", "about", "of-alternatives"]) part(id).hidden = true;
+  part("done").textContent = part("translation").textContent = "";
   return ++latest;
 }
 
 async function explain(text) {
   const number = begin();
-  part("result").classList.add("waiting");
   const [found] = await ask(text, { nbest: 10, explain: true }).catch((error) => [error]);
   if (number !== latest) return;
-  part("result").classList.remove("waiting");
-  part("about").hidden = part("of-alternatives").hidden = found instanceof Error;
-  part("translation").replaceChildren();
   if (found instanceof Error) return tell(found.message);
   listAlternatives(text, found);
   choose(text, found, 0);
@@ -87,6 +83,7 @@ function submit(event, text = part("text").value) {
 async function readFile() {
   const [file] = part("file").files;
   begin();
+  part("of-lines").hidden = true;
   try {
     const text = new TextDecoder("utf-8", { fatal: true }).decode(await file.arrayBuffer());
     translateLines(text.replace(/\r?\n$/u, "").split(/\r?\n/u), file.name.replace(/\.[^.]*$/u, ""));
@@ -158,6 +155,8 @@ function listAlternatives(text, found) {
 function choose(text, found, place) {
   const chosen = found.alternatives?.[place] ?? { text: found.text, words: "", phrases: [], attention: null, unknown: [] };
   [...part("alternatives").children].forEach((card, at) => card.firstChild.setAttribute("aria-pressed", at === place));
+  part("about").hidden = false;
+  part("result").scrollIntoView({ block: "nearest" });
   drawPhrases(text, found.source, chosen);
   part("unknown").hidden = !chosen.unknown.length;
   part("unknown").lastChild.textContent = ` words are unknown to the system, and copied: ${plain(chosen.unknown.join(", "))}`;
@@ -214,8 +213,8 @@ if (sourceLanguage) {
 }
 part("expected").textContent = `${system.expected} One sentence per line${hasKeys ? " (Shift+Enter)" : ""}.`;
 part("text").placeholder = example;
-part("example").hidden = !example;
 part("example").addEventListener("click", (event) => submit(event, example));
+if (!example) part("example").remove();
 part("file").addEventListener("change", readFile);
 for (const type of ["pointerover", "focusin", "click"]) part("result").addEventListener(type, mark);
 part("form").addEventListener("submit", submit);

@@ -108,7 +108,7 @@ def _expected(system: System, ini: MosesIni) -> str:
     }
     rule = " and ".join(name for name, applies in rules.items() if applies)
     own = f"; the system {rule} it" if rule else ", in the casing of the system"
-    return f"{'Ordinary text' if text.tokenize else 'Tokenised text'}{own}."
+    return f"{'Ordinary text' if text.tokenize else 'Words and punctuation apart'}{own}."
 
 
 def _find_example(system: System, ini: MosesIni) -> str:

@@ -27,7 +27,7 @@ def test_the_page_says_which_text_is_expected_and_has_an_example(tmp_path: Path)
     row = tmp_path / "A" / "seed1"
     row.mkdir(parents=True)
     write_system(row)
-    expected = "Tokenised text, in the casing of the system."
+    expected = "Words and punctuation apart, in the casing of the system."
     facts = {"languages": [None, None], "expected": expected, "example": "", "isCalibrated": False}
     assert facts_of(row) == facts
     facts = facts_of(row, 'tokenize = "en ha"\nlowercase = true\n')

@@ -28,7 +28,6 @@ def server(folder: Path) -> Iterator[Server]:
 
 def translate(page: Page, text: str) -> None:
     page.locator("#text").fill(text)
-    page.locator("#about").evaluate("about => { about.hidden = true; }")
     page.locator("#send").click()
     page.locator("#about, #problem:not(:empty)").filter(visible=True).wait_for()
 
@@ -51,6 +50,7 @@ def test_a_sentence_is_translated_and_explained(
 ) -> None:
     page = new_page(screen, color_scheme=scheme)
     page.goto(server.url)
+    assert page.locator("#example").count() == 0  # the system has no text
     translate(page, "maison xyz la bleue maison")
     (found,) = server.translate(text="maison xyz la bleue maison", nbest=10, explain=True)
     assert texts(page, "#translation") == [found["text"]]
