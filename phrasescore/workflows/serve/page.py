@@ -129,4 +129,4 @@ def _find_example(system: System, ini: MosesIni) -> str:
 def _choose(path: Path) -> str:
     with open_input(str(path)) as stream:
         lines = [line.decode(errors="replace").strip() for line in islice(stream, 200)]
-    return min(lines, key=lambda line: abs(line.count(" ") - 12), default="")
+    return min(lines, key=lambda line: ("&" in line, abs(line.count(" ") - 12)), default="")

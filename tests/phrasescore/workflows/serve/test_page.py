@@ -16,7 +16,6 @@ EXPERIMENT = 'metric = "bleu"\n[[row]]\nname = "A"\n[[text]]\nname = "dev"\ntune
 
 
 def facts_of(folder: Path, rules: str = "") -> dict[str, Any]:
-    """Return what the page has for its script."""
     (folder / "plain.toml").write_text(f"{PLAIN}[text]\n{rules}")
     page, _ = ServedSystem.of(read_system(folder / "plain.toml")).render()
     (found,) = re.findall('data-system="(.*?)">', page.decode())
@@ -34,7 +33,8 @@ def test_the_page_says_which_text_is_expected_and_has_an_example(tmp_path: Path)
     assert facts["languages"] == ["en", "ha"]
     assert facts["expected"] == "Ordinary text; the system tokenises and lower-cases it."
     sentence = 'A <b>"sentence" {{ style }} of about as many words as a reader likes .'
-    (row / "corpus.source.gz").write_bytes(gzip.compress(f"short\n{sentence}\n".encode()))
+    text = f"{sentence.replace('words', '&quot;')}\nshort\n{sentence}\n"
+    (row / "corpus.source.gz").write_bytes(gzip.compress(text.encode()))
     assert facts_of(row)["example"] == sentence
     (tmp_path / TABLE).write_text(f'{EXPERIMENT}source = "dev.en"\n')
     assert facts_of(row)["example"] == ""  # dev is gone
