@@ -100,7 +100,8 @@ class SentenceCollector:
         try:
             # If the worker has died, this restarts the pool, and waits for the sentence.
             found = job.translator.finish(pending.result())
-            texts = tuple(job.translator.restore(each.words) for each in found.hypotheses)
+            explained = found.hypotheses if job.task.attention else ()
+            texts = tuple(job.translator.restore(each.words) for each in explained)
             job.answer.set_result(replace(found, texts=texts))
         except Exception as error:
             job.answer.set_exception(error)
