@@ -97,6 +97,8 @@ class OptionTable:
     ) -> None:
         self.words = numbers.words
         slots = [slot for slot in configuration.slots if slot.kind in kinds.STATELESS]
+        columns = [slot.kind for slot in slots for _ in slot.weights]
+        self._copying = columns.index(kinds.UNKNOWN_WORDS)
         self._targets, unique = _distinct(numbers, pairs.targets)
         log_probs = LN_10 * _estimate(model.tables, self._targets.starts, self._targets.values)
         # A matrix product rounds differently for other numbers of phrases.
@@ -144,6 +146,11 @@ class OptionTable:
                 if number is not None:
                     spans.append((start, end, number))
         return np.array(spans, np.int64).reshape(-1, 3)
+
+    def unknown_words(self, tokens: Sequence[str]) -> tuple[str, ...]:
+        """Return the different words of a sentence that are no phrase of the table, in order."""
+        first = {word: self.kept.starts[self._sources[word]] for word in tokens}
+        return tuple(word for word, row in first.items() if self._values[row, self._copying])
 
     def affiliations(self, options: SentenceOptions) -> Any | None:
         """Return the affiliation of each word in ``options.target``, a source word's index.

@@ -64,6 +64,8 @@ class Translation:
     hypotheses: tuple[ExplainedHypothesis, ...]
     attention: tuple[Attention, ...] = ()  # of each hypothesis, if requested
     untranslated: bool = False  # whether there is no translation within the limits
+    unknown: tuple[str, ...] = ()  # words of the source that are no phrase of the table
+    texts: tuple[str, ...] = ()  # of the hypotheses, detokenised, if requested
 
     def __str__(self) -> str:
         return self.text
@@ -74,7 +76,7 @@ class Translation:
 
     def to_json(self) -> bytes:
         """Return the fields as a JSON object, except those about lists, networks and limits."""
-        others = ("nbest", "attention", "untranslated")
+        others = ("nbest", "attention", "untranslated", "unknown", "texts")
         names = [name for name in self.__slots__ if name not in others]
         fields = {name: getattr(self, name) for name in names}
         fields["hypotheses"] = [
@@ -190,6 +192,7 @@ class Ranking:
             explained,
             self._attend(task, explained) if task.attention else (),
             searched.untranslated,
+            searched.unknown,
         )
 
     def _explain(

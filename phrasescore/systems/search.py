@@ -50,6 +50,7 @@ class SearchOutput(NamedTuple):
     words: str  # the best translation, separated by spaces; empty if there is none
     nbest: bytes = b""  # the n-best list
     untranslated: bool = False  # whether there is no translation within the limits
+    unknown: Tokens = ()  # words that are no phrase of the table
     # The networks' requests, how many of them are distinct, and the calls that compute them.
     counts: tuple[int, int, int] = (0, 0, 0)
     # For each hypothesis: its score, and the values of all features, also of those in no list.
@@ -293,15 +294,16 @@ class Search:
         before = _counts(decoder)
         size, distinct = (0, False) if task.lists is None else task.lists[:2]
         best = decoder.translate(task.tokens, nbest=size, distinct=distinct)
+        unknown = self._table.unknown_words(task.tokens)
         if self._configuration.characters:
-            best = best.of_characters(distinct=distinct)
+            best, unknown = best.of_characters(distinct=distinct), ()
         after = _counts(decoder)
         counts = (after[0] - before[0], after[1] - before[1], after[2] - before[2])
         lines = [self._line(task, found) for found in best.nbest]
         exact = [(found.score, self._values(found)) for found in best.nbest if task.explain]
         untranslated = not math.isfinite(best.score)
         text = " ".join(best.words)
-        return SearchOutput(text, b"".join(lines), untranslated, counts, tuple(exact))
+        return SearchOutput(text, b"".join(lines), untranslated, unknown, counts, tuple(exact))
 
     def _values(self, found: Derivation) -> dict[str, tuple[float, ...]]:
         return dict(zip(self._shown, found.values, strict=True))

@@ -45,6 +45,7 @@ class Translator:
 
     :param compute: the engine of the search of a known text with its workers (``here`` stands for
         processes on this machine), and the device and the threads of the networks.
+    :ivar restore: the function that turns words of the system, separated by spaces, into text.
     :ivar untranslated: the number of sentences without any translation within the limits so far.
     """
 
@@ -61,7 +62,7 @@ class Translator:
         ini = None if system.moses_ini is None else system.read_ini()
         text = TextProcessing() if tokenized else system.text
         self._converter = TextConverter(path, text, ini)
-        self._characters = self._converter.characters
+        self._characters, self.restore = self._converter.characters, self._converter.restore
         compute.check_only("engine", "workers", "device", "threads")
         is_own = system.decoder is None
         if compute.engine == "ray" and not is_own:
@@ -210,7 +211,7 @@ class Translator:
 
     def finish(self, found: Translation) -> Translation:
         """Return the translation that a worker returned, with its text detokenised."""
-        return replace(found, text=self._converter.restore(found.text))
+        return replace(found, text=self.restore(found.text))
 
     def _of_text(self, tasks: Sequence[TranslationTask]) -> Iterator[Translation]:
         if not tasks:

@@ -7,7 +7,6 @@ import socket
 import stat
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -23,6 +22,7 @@ from phrasescore.systems.text import SystemSentence
 from phrasescore.systems.translator import Translator
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.page import ServedSystem
 
 _logger = logging.getLogger(__name__)
 
@@ -41,10 +41,12 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
         translator = Translator(read, compute, path="text")
         plain = Translator(read, compute, path="text", tokenized=True)
         stack.enter_context(translator.open(apart=True, closed=_Sockets()))
-        _load_networks(translator)
+        # Each worker translates something, so that it loads the search's networks.
+        task = TranslationTask(0, SystemSentence(("a",), ("a",)))
+        list(translator.pool.map(task for _ in range(translator.pool.workers)))
         collector = stack.enter_context(SentenceCollector(translator, plain, settings.max_words))
-        name = "/".join(Path(read.path).parts[-3:])
-        application = TranslationServer(collector, settings, name).application
+        served = ServedSystem.of(read)
+        application = TranslationServer(collector, settings, served).application
         logging.getLogger("uvicorn").setLevel(logging.CRITICAL + 1)
         config = uvicorn.Config(
             application,
@@ -91,12 +93,6 @@ def _port_problems(host: str, port: int) -> Iterator[None]:
     except (OSError, UnicodeError) as error:
         problem = getattr(error, "strerror", None) or error
         raise PhrasescoreError(f"cannot listen on {host}, port {port}: {problem}") from error
-
-
-def _load_networks(translator: Translator) -> None:
-    """Let each worker translate something, so that it loads the search's networks."""
-    sentence = SystemSentence(("a",), ("a",))
-    list(translator.pool.map(TranslationTask(0, sentence) for _ in range(translator.pool.workers)))
 
 
 def limited_connections(max_wait: float) -> type[H11Protocol]:

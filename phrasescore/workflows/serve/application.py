@@ -1,12 +1,8 @@
 """What a server answers: JSON, Moses' XML-RPC and a page, with limits."""
 
 import asyncio
-import base64
-import hashlib
 import logging
-from collections.abc import Callable, Sequence
-from html import escape
-from importlib import resources
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Annotated, Any
 from xmlrpc.client import Fault
 
@@ -26,6 +22,7 @@ from phrasescore.systems.text import SystemSentence
 from phrasescore.version import __version__
 from phrasescore.workflows.serve import xml_rpc
 from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.page import ServedSystem
 from phrasescore.workflows.serve.xml_rpc import MOST_HYPOTHESES, TranslateCall
 
 _logger = logging.getLogger(__name__)
@@ -35,14 +32,11 @@ _MOST_SENTENCES = 100  # of a request
 _MOST_CHARACTERS = 200  # of the reason for a refusal
 _MOST_WAITING = 1000  # sentences of all requests that are not translated yet
 
+_Answer = Callable[[Request, bytes], Awaitable[Response]]
 _NOTHING = SystemSentence((), ())
 # The codes of faults for statuses; for others, LIMIT_EXCEEDED.
-_FAULTS = {
-    400: xml_rpc.WRONG_TYPE,
-    408: xml_rpc.TIMEOUT,
-    500: xml_rpc.INTERNAL,
-    504: xml_rpc.TIMEOUT,
-}
+_FAULTS = {400: xml_rpc.WRONG_TYPE, 500: xml_rpc.INTERNAL}
+_FAULTS |= dict.fromkeys((408, 504), xml_rpc.TIMEOUT)
 
 
 class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -57,17 +51,14 @@ class TranslateRequest(msgspec.Struct, forbid_unknown_fields=True):
 class TranslationServer:
     """Answers requests; `application` is what uvicorn runs."""
 
-    def __init__(self, collector: SentenceCollector, settings: Serving, name: str) -> None:
-        self._collector, self._settings, self._name = collector, settings, name
-        self._page, self._headers = _render_page(name)
+    def __init__(
+        self, collector: SentenceCollector, settings: Serving, served: ServedSystem
+    ) -> None:
+        self._collector, self._settings, self._served = collector, settings, served
+        self._page, self._headers = served.render()
         self._num_waiting = 0
-        middleware = []
-        if settings.allow_origin:
-            origins, methods = settings.allow_origin, ["GET", "POST"]
-            cors = Middleware(
-                CORSMiddleware, allow_origins=origins, allow_methods=methods, allow_headers=["*"]
-            )
-            middleware.append(cors)
+        rules: dict[str, Any] = {"allow_methods": ["GET", "POST"], "allow_headers": ["*"]}
+        cors = Middleware(CORSMiddleware, allow_origins=settings.allow_origin, **rules)
         self.application = Starlette(
             routes=[
                 Route("/", self._show_page),
@@ -75,7 +66,7 @@ class TranslationServer:
                 Route("/translate", self._answer_json, methods=["POST"]),
                 Route("/RPC2", self._answer_xml, methods=["POST"]),
             ],
-            middleware=middleware,
+            middleware=[cors] if settings.allow_origin else [],
             exception_handlers={HTTPException: _to_json},
         )
 
@@ -83,8 +74,8 @@ class TranslationServer:
         return Response(self._page, media_type="text/html", headers=self._headers)
 
     async def _show_health(self, _: Request) -> Response:
-        state = {"status": "ok", "system": self._name, "version": __version__}
-        return _json({**state, "waiting": self._num_waiting})
+        state = {"status": "ok", "system": self._served.name, "version": __version__}
+        return _json(state | {"waiting": self._num_waiting})
 
     async def _answer_json(self, request: Request) -> Response:
         return await self._within_limits(request, self._translate_json)
@@ -92,14 +83,10 @@ class TranslationServer:
     async def _answer_xml(self, request: Request) -> Response:
         try:
             return await self._within_limits(request, self._translate_xml)
-        except HTTPException as error:
-            return _xml([_to_fault(error)])
-        except Fault as error:
-            return _xml([error])
+        except (HTTPException, Fault) as error:
+            return _xml([error if isinstance(error, Fault) else _to_fault(error)])
 
-    async def _within_limits(
-        self, request: Request, answer: Callable[[Request, bytes], Any]
-    ) -> Response:
+    async def _within_limits(self, request: Request, answer: _Answer) -> Response:
         """Return the answer to a request."""
         seconds = self._settings.max_wait
         status, problem = 408, f"the request did not arrive within {seconds:g} seconds"
@@ -107,8 +94,7 @@ class TranslationServer:
             async with asyncio.timeout(seconds):
                 body = await _read_body(request)
                 status, problem = 504, f"there is no translation within {seconds:g} seconds"
-                response: Response = await answer(request, body)
-                return response
+                return await answer(request, body)
         except TimeoutError:
             raise HTTPException(status, problem) from None
         except ClientDisconnect:
@@ -130,7 +116,8 @@ class TranslationServer:
         task = TranslationTask(0, _NOTHING, size, True, size > 0, attention=given.explain)
         tasks = [(text, task._replace(number=number)) for number, text in enumerate(texts)]
         found = await self._translate(request, tasks, tokenized=given.tokenized)
-        return _json({"translations": [_fields(each, explain=given.explain) for each in found]})
+        answers = [_fields(each, self._served, explain=given.explain) for each in found]
+        return _json({"translations": answers})
 
     async def _translate_xml(self, request: Request, body: bytes) -> Response:
         calls, is_multicall = xml_rpc.parse_calls(body)
@@ -176,7 +163,8 @@ class TranslationServer:
             ),
             return_exceptions=return_exceptions,
         )
-        answers.add_done_callback(_ignore)
+        # asyncio would otherwise report exceptions that nobody waits for.
+        answers.add_done_callback(lambda done: done.cancelled() or done.exception())
         both: list[asyncio.Future[Any]] = [gone, answers]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -187,37 +175,6 @@ class TranslationServer:
             for each in both:
                 each.cancel()
             self._num_waiting -= len(tasks)
-
-
-def _render_page(name: str) -> tuple[bytes, dict[str, str]]:
-    """Return the page and its headers, which forbid other scripts, styles and requests."""
-    folder = resources.files(__package__)
-    style = resources.files("phrasescore.report") / "page_parts" / "page.css"
-    parts = {
-        "style": style.read_text("utf-8") + (folder / "page.css").read_text("utf-8"),
-        "script": (folder / "page.js").read_text("utf-8"),
-        "name": escape(name),
-        "version": __version__,
-    }
-    page = (folder / "page.html").read_text("utf-8")
-    for key, text in parts.items():
-        page = page.replace(f"{{{{ {key} }}}}", text)
-    policy = (
-        f"default-src 'none'; script-src '{_hash(parts['script'])}'; "
-        f"style-src '{_hash(parts['style'])}'; connect-src 'self'; img-src data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-    )
-    return page.encode(), {"Content-Security-Policy": policy, "X-Content-Type-Options": "nosniff"}
-
-
-def _hash(text: str) -> str:
-    return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _ignore(future: "asyncio.Future[Any]") -> None:
-    """Mark the exception of a future as seen, which asyncio would otherwise report."""
-    if not future.cancelled():
-        future.exception()
 
 
 async def _read_body(request: Request) -> bytes:
@@ -239,8 +196,12 @@ async def _wait_until_gone(request: Request) -> None:
         pass
 
 
-def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
+def _fields(found: Translation, served: ServedSystem, *, explain: bool) -> dict[str, Any]:
+    def copied(words: Sequence[str]) -> list[str]:
+        return [word for word in found.unknown if word in words]
+
     answer: dict[str, Any] = {"text": found.text, "confidence": found.confidence}
+    answer["unknown"] = copied(found.words)
     if explain:
         answer["source"] = found.source
     if found.hypotheses:
@@ -248,6 +209,8 @@ def _fields(found: Translation, *, explain: bool) -> dict[str, Any]:
         for place, each in enumerate(found.hypotheses):
             own: dict[str, Any] = {"words": each.words, "score": each.score}
             if explain:
+                own |= {"text": found.texts[place], "unknown": copied(each.words.split(" "))}
+                own["groups"] = served.sums(each.features)
                 own["features"] = [part._asdict() for part in each.features]
                 own["phrases"] = [phrase._asdict() for phrase in each.phrases]
                 own["attention"] = found.attention[place] if found.attention else None

@@ -4,7 +4,7 @@ import queue
 import threading
 from collections import deque
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 from phrasescore.engines import Pending
@@ -99,6 +99,9 @@ class SentenceCollector:
     def _finish(self, job: _Job, pending: Pending[Translation]) -> None:
         try:
             # If the worker has died, this restarts the pool, and waits for the sentence.
-            job.answer.set_result(job.translator.finish(pending.result()))
+            found = job.translator.finish(pending.result())
+            explained = found.hypotheses if job.task.attention else ()
+            texts = tuple(job.translator.restore(each.words) for each in explained)
+            job.answer.set_result(replace(found, texts=texts))
         except Exception as error:
             job.answer.set_exception(error)

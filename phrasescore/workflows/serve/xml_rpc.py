@@ -174,13 +174,9 @@ def format_answers(answers: Sequence[Any], *, is_multicall: bool) -> bytes:
 
     :param answers: values, or faults.
     """
-    value = [_inner_answer(each) for each in answers] if is_multicall else answers[0]
+    value: Any = [vars(each) if isinstance(each, Fault) else [each] for each in answers]
+    if not is_multicall:
+        value = answers[0]
     params = value if isinstance(value, Fault) else (value,)
     text = xmlrpc.client.dumps(params, methodresponse=True, encoding="utf-8")
     return _NOT_IN_XML.sub("\ufffd", text).encode()
-
-
-def _inner_answer(answer: Any) -> Any:
-    if isinstance(answer, Fault):
-        return {"faultCode": answer.faultCode, "faultString": answer.faultString}
-    return [answer]

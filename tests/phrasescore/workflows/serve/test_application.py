@@ -16,6 +16,7 @@ from phrasescore.systems.ranking import Translation, TranslationTask
 from phrasescore.systems.text import MAX_WORDS
 from phrasescore.workflows.serve import application as module
 from phrasescore.workflows.serve.application import TranslationServer
+from phrasescore.workflows.serve.page import ServedSystem
 from phrasescore.workflows.serve.xml_rpc import TranslateCall, parse_calls
 from tests.phrasescore.workflows.serve.server import ask_application
 
@@ -47,7 +48,7 @@ def upper(text: str, answer: "Future[Translation]") -> None:
 
 
 def make(collector: Collector, **settings: Any) -> TranslationServer:
-    return TranslationServer(collector, Serving(**settings), "a system")  # type: ignore[arg-type]
+    return TranslationServer(collector, Serving(**settings), ServedSystem("a system"))  # type: ignore[arg-type]
 
 
 def answer_of(
@@ -68,7 +69,7 @@ ONE = b'{"text": "la"}'
 
 
 def test_a_request_may_arrive_in_parts() -> None:
-    expected = {"translations": [{"text": "LA", "confidence": 0.5}]}
+    expected = {"translations": [{"text": "LA", "confidence": 0.5, "unknown": []}]}
     assert answer_of(make(Collector(upper)), ONE[:5], ONE[5:]) == (200, expected)
 
 
@@ -215,25 +216,8 @@ def test_what_takes_too_long_is_told_and_dropped() -> None:
 
 
 def test_a_request_that_does_not_arrive_is_told() -> None:
-    async def never() -> tuple[int | None, dict[bytes, bytes], bytes]:
-        server = make(Collector(upper), max_wait=0.05)
-
-        async def receive() -> dict[str, Any]:
-            await asyncio.sleep(1000)
-            raise AssertionError
-
-        sent: list[Any] = []
-
-        async def send(message: Any) -> None:
-            sent.append(message)
-
-        scope = {"type": "http", "method": "POST", "path": "/translate", "headers": []}
-        await server.application({**scope, "query_string": b""}, receive, send)
-        return sent[0]["status"], {}, sent[1]["body"]
-
-    status, _, body = asyncio.run(never())
-    assert status == 408
-    assert json.loads(body) == {"error": "the request did not arrive within 0.05 seconds"}
+    problem = "the request did not arrive within 0.05 seconds"
+    assert answer_of(make(Collector(upper), max_wait=0.05)) == (408, {"error": problem})
 
 
 def test_sentences_of_a_client_that_is_gone_are_dropped() -> None:

@@ -28,9 +28,8 @@ def server(folder: Path) -> Iterator[Server]:
 
 def translate(page: Page, text: str) -> None:
     page.locator("#text").fill(text)
-    page.locator("#result").evaluate("result => { result.hidden = true; }")
     page.locator("#send").click()
-    page.locator("#result, #problem").filter(visible=True).wait_for()
+    page.locator("#about, #problem:not(:empty)").filter(visible=True).wait_for()
 
 
 def texts(page: Page, selector: str) -> list[str]:
@@ -51,37 +50,65 @@ def test_a_sentence_is_translated_and_explained(
 ) -> None:
     page = new_page(screen, color_scheme=scheme)
     page.goto(server.url)
+    assert page.locator("#example").count() == 0  # the system has no text
     translate(page, "maison xyz la bleue maison")
     (found,) = server.translate(text="maison xyz la bleue maison", nbest=10, explain=True)
     assert texts(page, "#translation") == [found["text"]]
     alternatives = found["alternatives"]
     assert texts(page, "#alternatives button") == [each["words"] for each in alternatives]
-    assert texts(page, "#alternatives tbody tr:first-child .number") == [
-        f"{value:.3f}"
-        for value in (
-            alternatives[0]["score"],
-            *(part["contribution"] for part in alternatives[0]["features"]),
-        )
-    ]
+    first, second = (each["groups"] for each in alternatives[:2])
+    changes = texts(page, "#alternatives li:nth-child(2) .number")
+    for name, change in zip(("tables", "language models", "networks"), changes, strict=False):
+        value = float(change.replace("\N{MINUS SIGN}", "-"))
+        assert value == pytest.approx(second[name] - first[name], abs=1e-3)
     assert width_of_content(page) == SCREENS[screen]["viewport"]["width"]
     check_shown(page, found["source"], alternatives[0])
-    page.locator("#alternatives tbody tr").nth(1).click()
-    check_shown(page, found["source"], alternatives[1])
-    page.locator(".phrase").first.focus()
-    assert page.locator(".phrase.chosen").count() == 2
+    for place, each in enumerate(alternatives):
+        page.locator("#alternatives button").nth(place).press("Enter")
+        check_shown(page, found["source"], each)
 
 
 def check_shown(page: Page, source: list[str], hypothesis: dict[str, Any]) -> None:
     words = hypothesis["words"].split()
-    phrases = texts(page, "#phrases dd:last-child .phrase")
-    assert " ".join(phrases).split() == words
-    assert " ".join(texts(page, "#phrases dd:nth-of-type(1) .phrase")).split() == source
-    assert texts(page, "#attention tbody th") == [*words, "</s>"]
-    weights = page.locator("#attention tbody tr").evaluate_all(
-        "rows => rows.map((row) =>"
-        " [...row.cells].slice(1).map((cell) => +cell.style.getPropertyValue('--weight')))"
-    )
-    assert weights == hypothesis["attention"]
+    assert " ".join(texts(page, "#translation [role=button]")).split() == words
+    assert texts(page, "#source span") == source
+    assert texts(page, "#translation .unknown") == hypothesis["unknown"]
+    for place, phrase in enumerate(hypothesis["phrases"]):
+        page.locator("#translation [role=button]").nth(place).focus()
+        start, end = phrase["source_start"], phrase["source_end"]
+        assert texts(page, "#source .chosen") == source[start:end]
+        rows = hypothesis["attention"][phrase["target_start"] : phrase["target_end"]]
+        means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
+        script = "words => words.map((word) => +word.style.getPropertyValue('--weight'))"
+        weights = page.locator("#source span").evaluate_all(script)
+        assert weights == pytest.approx(means[: len(source)])
+        assert f"translates “{' '.join(source[start:end])}”" in texts(page, "#explanation")[0]
+
+
+def test_a_file_is_translated_line_by_line(
+    new_page: NewPage, server: Server, tmp_path: Path, page_problems: list[str]
+) -> None:
+    lines = ["la maison xyz", "", *["la"] * 120, "a|b", "maison"]
+    (tmp_path / "news.fr").write_text("\r\n".join(lines) + "\r\n")
+    page = new_page()
+    page.goto(server.url)
+    sizes: list[int] = []
+    page.on("request", lambda request: sizes.append(len(request.post_data_json["text"])))
+    page.locator("#file").set_input_files(tmp_path / "news.fr")
+    with page.expect_download() as download:
+        page.locator("#download").click()
+    assert download.value.suggested_filename == "news.translated.txt"
+    expected = [each["text"] for each in server.translate(text=["la maison xyz", "la", "maison"])]
+    whole = [expected[0], "", *[expected[1]] * 120, "", expected[2]]
+    assert download.value.path().read_text() == "\n".join(whole) + "\n"
+    assert "Line 123 has no translation: expected words" in texts(page, "#problem")[0]
+    assert max(sizes) <= 100 < sum(sizes)
+    assert page.locator("#lines li").count() == 100
+    assert "Unknown and copied: xyz" in texts(page, "#lines li")[0]
+    (tmp_path / "news.fr").write_bytes(b"\xff\n")
+    page.locator("#file").set_input_files(tmp_path / "news.fr")
+    page.locator("#problem").filter(has_text="news.fr: expected a text file in UTF-8").wait_for()
+    page_problems[:] = [problem for problem in page_problems if "status of 400" not in problem]
 
 
 @pytest.mark.slow

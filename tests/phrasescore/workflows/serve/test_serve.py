@@ -53,7 +53,7 @@ def test_translations_are_those_of_translate(
 ) -> None:
     found = server.translate(text=SENTENCES)
     assert [(each["text"], round(each["confidence"], 4)) for each in found] == translated
-    assert set(found[0]) == {"text", "confidence"}
+    assert set(found[0]) == {"text", "confidence", "unknown"}
     assert server.translate(text=SENTENCES[0]) == found[:1]
     assert server.translate(text=[]) == []
 
@@ -68,6 +68,13 @@ def test_alternatives_are_explained(server: Server) -> None:
         assert sum(part["contribution"] for part in each["features"]) == pytest.approx(
             each["score"]
         )
+        assert set(each["groups"]) == {"tables", "language models", "networks", "others"}
+        assert sum(each["groups"].values()) == pytest.approx(each["score"])
+        (network,) = (part for part in each["features"] if part["name"] == "RNNsearch0")
+        assert each["groups"]["networks"] == pytest.approx(network["contribution"])
+        # "bleue" is a phrase only with "maison", and copied without it.
+        copied = [word for word in ("xyz", "bleue") if word in each["words"].split()]
+        assert (each["text"], each["unknown"]) == (each["words"], copied)
         assert each["score"] <= best["score"]
         covered = sorted(
             word
