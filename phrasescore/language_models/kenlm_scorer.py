@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import math
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +32,8 @@ MISSING = (
     "kenlm is not installed, which reads KenLM's binary files: pip install kenlm (it needs a C++ "
     "compiler and Python's headers), or use the ARPA file"
 )
+# What kenlm returns for a word.
+_SCORE = np.dtype([("log_10", np.float64), ("length", np.int32), ("unknown", np.bool_)])
 # Maximum length of the quoted part of kenlm's message, which contains text from the file.
 _MAX_QUOTE = 500
 
@@ -70,13 +73,9 @@ class KenlmScorer:
 
     def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
         """Return log p of each word and ``</s>`` of each sentence, and whether it is unknown."""
-        scores = [
-            (log_10, unknown)
-            for words in sentences
-            for log_10, _, unknown in self._model.full_scores(" ".join(words))
-        ]
-        log_probs, unknown = np.array(scores, np.float64).reshape(-1, 2).T
-        return natural_logs(self._path, log_probs, sentences), unknown > 0
+        scores = map(self._model.full_scores, map(" ".join, sentences))
+        found = np.fromiter(chain.from_iterable(scores), _SCORE)
+        return natural_logs(self._path, found["log_10"], sentences), found["unknown"]
 
     def others(self, _words: list[str]) -> None:
         """Return None: KenLM does not list its words."""
