@@ -122,18 +122,19 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
     wanted = rows.split(",") if rows else ()
     if dry_run:
         planned = enumerate(plan_experiment(config, output, rows=wanted), start=1)
-        lines = [
+        steps = [
             (str(number), "done" if is_done else "to do", step.name, step.description)
             for number, (step, is_done) in planned
         ]
-        print_text("\n".join(text_table(lines, "rl")))
+        print_text("\n".join(text_table(steps, "rl", wrap=True)))
     else:
         try:
             table = run_experiment(config, output, rows=wanted, command=typed_command())
         except (KeyboardInterrupt, EndedBySignal):
             say("stopped; the same command continues")
             raise
-        best = {number for number, row in enumerate(table.rows, 1) if row.name == table.best}
+        lines = table.to_text().splitlines()
+        best = {number for number, line in enumerate(lines) if line.endswith("  best")}
         print_text(table.to_text(), bold=best)
         page = os.path.join(output, REPORT, "index.html")
         folder = output if table.chosen.system else None

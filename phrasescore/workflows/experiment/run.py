@@ -67,8 +67,10 @@ def run_experiment(
     """
     wanted, plan = _prepare(config, folder, only_shown=False)
     steps = plan.needed(rows) if rows else plan.steps
-    outputs = {run.output(text) for run in plan.runs for text in wanted.data.texts}
-    outputs |= {run.report for run in plan.runs}
+    outputs = {run.report for run in plan.runs}
+    for run in plan.runs:
+        for text in wanted.data.texts:
+            outputs |= {run.output(text), run.scores(text)}
     # Outputs that exist for the current settings; an older run may have left others.
     existing: set[Path] = set()
     with (
@@ -95,23 +97,23 @@ def run_experiment(
 
         def after(step: Step, was_run: bool) -> None:
             if add(step) and was_run:
-                write_table(table(), plan.names, command, is_final=False)
+                write_table(table(is_final=False), plan.names, command, is_final=False)
             meter.update(note=step.name)
 
-        def table() -> SystemsTable:
+        def table(*, is_final: bool) -> SystemsTable:
             warnings = [
                 f"{step.name}: {line}"
                 for step in plan.steps
                 if states.is_done(step)
                 for line in states.state(step).warnings
             ]
-            return measure(wanted, plan, existing, warnings)
+            return measure(wanted, plan, existing, warnings, is_final=is_final)
 
         for step in done.difference(steps):  # of other rows
             add(step)
         logs, jobs = plan.names.folder / LOGS, wanted.engine.jobs
         run_steps(steps, states, logs, jobs, _logger.info, after, (lock,))
-        result = table()
+        result = table(is_final=True)
         write_table(result, plan.names, command)
         return result
 
