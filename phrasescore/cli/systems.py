@@ -129,10 +129,19 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
         print_text("\n".join(text_table(steps, "rl", wrap=True)))
     else:
         try:
-            table = run_experiment(config, output, rows=wanted, command=typed_command())
+            table = run_experiment(
+                config,
+                output,
+                rows=wanted,
+                command=typed_command(),
+                show=lambda table: show_progress.show_above(["", *table.lines(), ""]),
+                progress=show_progress,
+            )
         except (KeyboardInterrupt, EndedBySignal):
-            say("stopped; the same command continues")
+            say(f"stopped; the same command continues: {typed_command()}")
             raise
+        finally:
+            show_progress.close()
         lines = table.to_text().splitlines()
         best = {number for number, line in enumerate(lines) if line.endswith("  best")}
         print_text(table.to_text(), bold=best)
