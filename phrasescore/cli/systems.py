@@ -182,7 +182,7 @@ def init(system: str, output: str, **given: Any) -> None:
     text and the time. All files are checked, and the search is measured. The expected time of each
     step is printed.
     """
-    from phrasescore.io.text_table import text_table
+    from phrasescore.io.text_table import text_table, wrapped
     from phrasescore.workflows.experiment.init import init_experiment
 
     new = init_experiment(system, output, **given)
@@ -190,5 +190,5 @@ def init(system: str, output: str, **given: Any) -> None:
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Saved: {each}" for each in new.saved]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
-    print_text("\n".join(lines))
+    print_text("\n".join(part for line in lines for part in wrapped(line)))
     next_step.suggest()

@@ -26,7 +26,6 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     Row,
-    Summable,
     SummedMetric,
     TuningMetric,
     bootstrap_spread,
@@ -37,6 +36,7 @@ from phrasescore.evaluation.significance import (
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.vocabulary import Vocabulary
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
+from tuning.metrics import Metric as TunedMetric
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
@@ -158,7 +158,7 @@ class Comparison:
         return self._compare(summed, statistics, digits_of(metric))
 
     def _compare(
-        self, metric: Summable, systems: Sequence[Statistics], digits: int = 2
+        self, metric: TunedMetric, systems: Sequence[Statistics], digits: int = 2
     ) -> list[SystemScore]:
         found: list[SystemScore] = []
         for statistics in systems:

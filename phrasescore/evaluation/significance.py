@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from sacrebleu import significance as sacrebleu
@@ -18,7 +18,7 @@ from sacrebleu.metrics.base import Score, Signature
 from phrasescore.arguments import PairedTestName
 from phrasescore.records import split_words
 from phrasescore.version import __version__
-from tuning.metrics import ReferenceMetric, Statistics
+from tuning.metrics import Metric, ReferenceMetric, Statistics
 
 SAMPLES = 1000  # number of bootstrap samples in `bootstrap_spread` and `difference_interval`
 _BATCH = 250  # number of samples to compute at a time
@@ -26,13 +26,6 @@ _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
 _SEED_VARIABLE = "SACREBLEU_SEED"  # the only way to set sacrebleu's seed
 
 Row = tuple[str, ...]  # source, hypothesis and references of a sentence
-
-
-class Summable(Protocol):
-    """A function of sums of statistics, as `tuning.metrics.Metric`."""
-
-    def score(self, sums: Statistics) -> Statistics:
-        """Return the scores, 0 to 1, of sums with the shape (..., num_stats)."""
 
 
 class _OurSignature(Signature):
@@ -120,19 +113,19 @@ class TuningMetric(_OwnMetric):
         return Score(self._metric.name, 100 * value)
 
 
-class SummedMetric(NamedTuple):
-    """Adapts a metric for sacrebleu's tests, which has its references, to ours."""
+class SummedMetric:
+    """A `tuning.metrics.Metric` that computes as one for sacrebleu's tests, divided by 100."""
 
-    metric: SacrebleuMetric
+    def __init__(self, metric: SacrebleuMetric) -> None:
+        self.name, self.num_stats, self._metric = "", 0, metric
 
     def statistics(self, texts: Sequence[str]) -> Statistics:
         """Return the statistics of each sentence: (sentences, num_stats)."""
-        found = self.metric._extract_corpus_statistics(texts, None)
-        return np.array(found, np.float64)
+        return np.array(self._metric._extract_corpus_statistics(texts, None), np.float64)
 
     def score(self, sums: Statistics) -> Statistics:
-        """Return the scores of sums of statistics, divided by 100."""
-        compute = self.metric._compute_score_from_stats
+        """Return the scores of sums of statistics."""
+        compute = self._metric._compute_score_from_stats
         return np.apply_along_axis(lambda each: compute(each.tolist()).score / 100, -1, sums)
 
 
@@ -217,7 +210,7 @@ def _seed(seed: int) -> Iterator[None]:
 
 
 def randomization_p_value(
-    metric: Summable, baseline: Statistics, system: Statistics, *, trials: int, seed: int
+    metric: Metric, baseline: Statistics, system: Statistics, *, trials: int, seed: int
 ) -> float:
     """Return the two-sided p-value for the difference between two systems.
 
@@ -253,12 +246,12 @@ def randomization_p_value(
     return (as_large + 1) / (trials + 1)
 
 
-def _mean_score(metric: Summable, totals: Statistics) -> Statistics:
+def _mean_score(metric: Metric, totals: Statistics) -> Statistics:
     """Return the mean score over replicas, for totals with shape (..., replicas, num_stats)."""
     return np.asarray(metric.score(totals).mean(axis=-1))
 
 
-def bootstrap_spread(metric: Summable, statistics: Statistics, seed: int) -> list[float]:
+def bootstrap_spread(metric: Metric, statistics: Statistics, seed: int) -> list[float]:
     """Return half the width of each system's 95% interval, from bootstrap samples of sentences.
 
     :param statistics: ``(systems, sentences, num_stats)``.
@@ -269,7 +262,7 @@ def bootstrap_spread(metric: Summable, statistics: Statistics, seed: int) -> lis
 
 
 def difference_interval(
-    metric: Summable, baseline: Statistics, system: Statistics, seed: int
+    metric: Metric, baseline: Statistics, system: Statistics, seed: int
 ) -> tuple[float, float]:
     """Return the 95% interval of the difference between two systems, 0 to 100.
 
@@ -287,7 +280,7 @@ def difference_interval(
     return low, high
 
 
-def _bootstrap_scores(metric: Summable, statistics: Statistics, seed: int) -> Statistics:
+def _bootstrap_scores(metric: Metric, statistics: Statistics, seed: int) -> Statistics:
     """Return the scores of ``(texts, sentences, num_stats)`` on samples: ``(texts, SAMPLES)``."""
     count = statistics.shape[1]
     drawn = np.random.default_rng(seed).multinomial(count, np.full(count, 1 / count), SAMPLES)

@@ -128,12 +128,6 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the scores on a text by system, without systems that have none."""
         return {row.name: row.scores[text] for row in self.rows if text in row.scores}
 
-    @property
-    def others(self) -> dict[str, list[SystemScore | None]]:
-        """The rows' scores by further metrics, by a text and a metric such as "test chrF2++"."""
-        names = dict.fromkeys(chain.from_iterable(row.others for row in self.rows))
-        return {name: [row.others.get(name) for row in self.rows] for name in names}
-
     def choice(self) -> str:
         """Return the row to use, and whether it is shown to be better than the first one."""
         first, chosen = self.rows[0].name, self.chosen
@@ -202,18 +196,15 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         first = ["", *(f"{row.name} *" if row.remarks else row.name for row in self.rows)]
         best = ["", *("best" if row.name == self.best else "" for row in self.rows)]
         rounds = ["rounds", *(", ".join(row.rounds) for row in self.rows)]
-        measured = {
-            text.name: [row.scores.get(text.name) for row in self.rows] for text in self.texts
-        }
-        columns, others = (
-            [
-                [name, *("-" if each is None else each.to_text() for each in scores)]
-                for name, scores in group.items()
-            ]
-            for group in (measured, self.others)
-        )
+        others = dict.fromkeys(chain.from_iterable(row.others for row in self.rows))
+
+        def column(name: str) -> list[str]:
+            found = (row.scores.get(name) or row.others.get(name) for row in self.rows)
+            return [name, *("-" if score is None else score.to_text() for score in found)]
+
+        columns = [column(text.name) for text in self.texts]
         lines = text_blocks([first, *columns, rounds], best)
-        return [*lines, "", *text_blocks([first, *others], best)] if others else lines
+        return [*lines, "", *text_blocks([first, *map(column, others)], best)] if others else lines
 
     __repr__ = to_text
 

@@ -131,8 +131,8 @@ class ProgramScore(Feature):
 
     @property
     def version(self) -> str:
-        """A digest of the command and its files, for signatures."""
-        return hashlib.sha256(self.rows[0].fingerprint.encode()).hexdigest()[:8]
+        """A description for signatures, with a digest of the command and its files."""
+        return f"program {hashlib.sha256(self.rows[0].fingerprint.encode()).hexdigest()[:8]}"
 
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:

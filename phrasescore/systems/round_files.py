@@ -236,8 +236,9 @@ class Rounds:
         remove_rounds(self.work, f"{name}.")  # links and pipes among them
         prefix = str(self.work / name)
         total = len(sentences) * (self.most if number else 1)
-        with Meter("decode", "sentences", self.progress, total=total) as meter:
-            meter.skipped = len(sentences) * max(number - 1, 0)
+        meter = Meter("decode", "sentences", self.progress, total=total)
+        meter.skipped = len(sentences) * max(number - 1, 0)
+        with meter:
 
             def lists() -> Iterator[NbestList]:
                 for found in self.translator.lists(sentences, weights, prefix):

@@ -383,5 +383,4 @@ def score_with_program(
     rows = list(dict.fromkeys(row for text in texts for row in comparison.rows(text)))
     scores = program.ask_all(name, rows, progress)
     known = dict(zip(rows, scores, strict=True))
-    references = len(comparison.references)
-    return MeanMetric(name, known, comparison.rows, references, f"program {program.version}")
+    return MeanMetric(name, known, comparison.rows, len(comparison.references), program.version)

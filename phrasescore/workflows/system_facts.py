@@ -52,7 +52,8 @@ def system_facts(system: System) -> dict[str, str]:
     for column in system.columns:
         facts[f"column {column.name}"] = "; ".join([column.argument, *_options(column)])
     text = {key: value for key, value in dataclasses.asdict(system.text).items() if value}
-    facts["text"] = _settings(text) or "the words of the system, separated by blanks"
+    is_split = ini is not None and ini.text_settings().characters
+    facts["text"] = _settings(text) or f"{'characters' if is_split else 'words'} of the system"
     given = {} if ini is None else ini.first_lines()
     limits = {name: given[name].words[0].group() for name in LIMITS if name in given}
     facts["limits"] = _settings({**limits, **system.limits}) or "Moses' defaults"
@@ -72,7 +73,12 @@ def _file(path: str) -> str:
     size = sum(each.stat().st_size for each in files if each.is_file())
     kind = f"{Config.of_model(path).kind}, " if os.path.exists(f"{path}/config.toml") else ""
     shown = f"{size / 1e6:,.1f} MB" if size > 1e5 else f"{size / 1e3:,.1f} kB"
-    return f"{found[0]} ({kind}{shown})"
+    return f"{_short(found[0])} ({kind}{shown})"
+
+
+def _short(path: str) -> str:
+    """Return a path as it is written with fewer characters."""
+    return min(os.path.abspath(path), os.path.relpath(path), key=len)
 
 
 def _weights(system: System, name: str, *, is_searched: bool = True) -> Iterator[str]:
@@ -94,7 +100,11 @@ def _options(column: Column) -> list[str]:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    return ", ".join(name if value is True else f"{name} {value}" for name, value in values.items())
+    shown = {
+        name: _short(str(value)) if isinstance(value, Path) else value
+        for name, value in values.items()
+    }
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in shown.items())
 
 
 def _check(system: System) -> tuple[str, Sequence[str], System]:

@@ -246,10 +246,8 @@ class _Planner:
     def _tuned(self, run: Run) -> list[Step]:
         """Return the steps that tune a row, and translate and measure the test sets."""
         tests, program = self._wanted.data.tests, self._wanted.program
-        steps = [self._tune(run), *(self._translate(run, text) for text in tests)]
-        if program is not None:
-            steps += [self._measure(run, text, program) for text in tests]
-        return steps
+        measured = [] if program is None else [self._measure(run, text, program) for text in tests]
+        return [self._tune(run), *(self._translate(run, text) for text in tests), *measured]
 
     def _tune(self, run: Run) -> Step:
         engine, dev, row = self._engine, self._wanted.data.dev, run.row

@@ -211,8 +211,9 @@ def run_steps(
                     states.finish(process.step)
                     took = format_duration(states.state(process.step).seconds or 0)
                     unfinished = [*waiting, *(other.step for other in running)]
-                    left = time_left(steps, states, unfinished, jobs)
-                    say(f"{position(process.step)}: {process.step.name} took {took}{left}")
+                    left = whole_progress(steps, states, unfinished, jobs).state
+                    end = f"; {left}" if left else ""
+                    say(f"{position(process.step)}: {process.step.name} took {took}{end}")
                     finish(process.step)
     except BaseException:
         if running:
@@ -226,34 +227,10 @@ def run_steps(
         raise
 
 
-def time_left(
-    steps: Sequence[Step], states: StepStates, unfinished: Sequence[Step], jobs: int
-) -> str:
-    """Return text about the time that the unfinished steps take, or "" if nothing is known."""
-    total, is_known = _seconds_left(steps, states, unfinished)
-    if not total:
-        return ""
-    return f"; {'about' if is_known else 'more than'} {format_duration(total / jobs)} left"
-
-
 def whole_progress(
     steps: Sequence[Step], states: StepStates, unfinished: Sequence[Step], jobs: int
 ) -> Progress:
-    """Return the progress of all steps, by their time as far as it is known."""
-    left, is_known = _seconds_left(steps, states, unfinished)
-    known = map(states.state, steps)
-    spent = sum(state.spent if state.seconds is None else state.seconds for state in known)
-    done = len(steps) - len(unfinished)
-    share = spent / (spent + left) if is_known and spent else done / len(steps)
-    text = time_left(steps, states, unfinished, jobs).removeprefix("; ") or "measuring the speed"
-    note = f"{done} of {len(steps)} steps"
-    return Progress("experiment", "", 1 + done, share=share, note=note, state=text)
-
-
-def _seconds_left(
-    steps: Sequence[Step], states: StepStates, unfinished: Sequence[Step]
-) -> tuple[float, bool]:
-    """Return the time that the unfinished steps take, and whether the time of all is known.
+    """Return the progress of all steps, with text about the time that the unfinished ones take.
 
     Training has its limit of time; other steps take as long as finished steps of the same function.
     """
@@ -273,7 +250,12 @@ def _seconds_left(
             total += max(sum(known) / len(known) - spent, 0)
         else:
             is_known = False
-    return total, is_known
+    spent = sum(state.seconds or state.spent for state in map(states.state, steps))
+    done = len(steps) - len(unfinished)
+    share = spent / (spent + total) if is_known and spent else done / len(steps)
+    time = f"{'about' if is_known else 'more than'} {format_duration(total / jobs)} left"
+    note = f"{done} of {len(steps)} steps"
+    return Progress("experiment", "", done, share=share, note=note, state=time if total else "")
 
 
 def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:

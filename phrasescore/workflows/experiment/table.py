@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 
-import msgspec
 from sacrebleu.metrics.base import Metric
 
 from phrasescore.arguments import TableMetric
@@ -49,10 +48,7 @@ def measure(
     *,
     is_final: bool = True,
 ) -> SystemsTable:
-    """Return the table for the texts that have been translated so far.
-
-    :param is_final: False to save the time of tests with further metrics.
-    """
+    """Return the table for the texts translated so far; only the final one has all tests."""
     texts, names, metric = wanted.data.texts, plan.names, wanted.tuning.table_metric
     runs_by_name: dict[str, list[Run]] = {}
     for run in plan.runs:
@@ -68,18 +64,13 @@ def measure(
         if compared is not None:
             for system, score in zip(compared.systems, compared.scores, strict=True):
                 scores[system.name][text.name] = score
-        for title, other, compared in (
-            _further(wanted.program, text, runs_by_name, existing, has_baseline=is_final)
-            if is_test
-            else ()
-        ):
+        further = _further(wanted.program, text, runs_by_name, existing, has_baseline=is_final)
+        for title, other, compared in further if is_test else ():
             for system, score in zip(compared.systems, compared.scores_by(other), strict=True):
                 others[system.name][f"{text.name} {title}"] = score
             signatures[title] = f"{title}: {other.get_signature().format()}."
     rows = tuple(
-        msgspec.structs.replace(
-            _row(name, own, existing, scores[name], texts, names), others=others[name]
-        )
+        _row(name, own, existing, (scores[name], others[name]), texts, names)
         for name, own in runs_by_name.items()
     )
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
@@ -155,8 +146,7 @@ def _further(
                 rows = found.rows(read_translations(str(run.restored(text))).texts)
                 values = map(float, run.scores(text).read_text().splitlines())
                 scores |= dict(zip(rows, values, strict=True))
-        version = ProgramScore(program.command).version
-        details = (found.rows, len(references), f"program {version}")
+        details = found.rows, len(references), ProgramScore(program.command).version
         yield program.title, MeanMetric(program.title, scores, *details), found
 
 
@@ -168,7 +158,7 @@ def _row(
     name: str,
     runs: Sequence[Run],
     existing: Collection[Path],
-    scores: dict[str, SystemScore],
+    measured: tuple[dict[str, SystemScore], dict[str, SystemScore]],
     texts: Sequence[TextSet],
     names: FileNames,
 ) -> TableRow:
@@ -179,6 +169,7 @@ def _row(
         for remark in (*run.remarks(report), *_worse(run, report, existing))
     )
     best = max(done, key=lambda pair: pair[1].reached, default=None)
+    scores, others = measured
     return TableRow(
         name,
         rounds=tuple(
@@ -197,6 +188,7 @@ def _row(
             if text.name in scores
         },
         scores=scores,
+        others=others,
     )
 
 
