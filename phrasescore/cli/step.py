@@ -9,6 +9,7 @@ import sys
 import time
 from dataclasses import replace
 
+import click
 import msgspec
 
 from phrasescore.cli import main
@@ -49,11 +50,9 @@ class _Sender(logging.Handler):
         self._file.write(msgspec.json.encode(message) + b"\n")
 
 
-sender = _Sender()
-
-
 @main.command(hidden=True)
-def step() -> None:
+@click.pass_obj
+def step(sender: _Sender) -> None:
     """Run one step of an experiment."""
     try:
         run_step(sys.stdin.buffer.read(), sender.show)
@@ -62,6 +61,7 @@ def step() -> None:
 
 
 if __name__ == "__main__":
+    sender = _Sender()
     for name in LOGGERS:
         logging.getLogger(name).addHandler(sender)
-    main(["step"], prog_name="phrasescore")
+    main(["step"], prog_name="phrasescore", obj=sender)

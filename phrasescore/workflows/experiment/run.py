@@ -154,6 +154,9 @@ def run_steps(
     running: list[RunningStep] = []
     shown = -math.inf  # when the progress of the whole was shown
 
+    def whole() -> Progress:
+        return whole_progress(steps, states, [*waiting, *(each.step for each in running)], jobs)
+
     def position(step: Step) -> str:
         return f"step {steps.index(step) + 1} of {len(steps)}"
 
@@ -180,8 +183,7 @@ def run_steps(
         while waiting or running:
             if time.monotonic() > shown + 1:
                 shown = time.monotonic()
-                unfinished = [*waiting, *(process.step for process in running)]
-                progress(whole_progress(steps, states, unfinished, jobs))
+                progress(whole())
             while len(running) < jobs:
                 step = next_step(waiting, [process.step for process in running])
                 if step is None:
@@ -210,21 +212,24 @@ def run_steps(
                         raise PhrasescoreError(problem)
                     states.finish(process.step)
                     took = format_duration(states.state(process.step).seconds or 0)
-                    unfinished = [*waiting, *(other.step for other in running)]
-                    left = whole_progress(steps, states, unfinished, jobs).state
-                    end = f"; {left}" if left else ""
-                    say(f"{position(process.step)}: {process.step.name} took {took}{end}")
+                    left = f"; {whole().state}".removesuffix("; ")
+                    say(f"{position(process.step)}: {process.step.name} took {took}{left}")
                     finish(process.step)
+        progress(whole())
     except BaseException:
-        if running:
-            say("stopping: the running steps save their work; a second Ctrl-C ends them at once")
-        try:
-            stop(running)
-        finally:
-            for process in running:
-                process.close()
-                states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
+        _stop(running, states, say)
         raise
+
+
+def _stop(running: Sequence[RunningStep], states: StepStates, say: Callable[[str], None]) -> None:
+    if running:
+        say("stopping: the running steps save their work; a second Ctrl-C ends them at once")
+    try:
+        stop(running)
+    finally:
+        for process in running:
+            process.close()
+            states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
 
 
 def whole_progress(

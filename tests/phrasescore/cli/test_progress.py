@@ -272,6 +272,26 @@ def test_two_bars_stand_below_each_other_and_leave_nothing() -> None:
     ]
 
 
+def test_a_table_stands_above_the_bars_where_there_is_room() -> None:
+    def act(stream: TextIO) -> None:
+        show = ProgressDisplay(stream, Clock())
+        show(Progress("train", "updates", 0))
+        show.show_above(["a table"])
+        show(Progress("train", "updates", 5, share=0.5, state="validating"))
+        show(Progress("the whole", "", 1, share=0.5))
+        stream.write("\0")
+        show.show_above(["row"] * 30)
+        stream.write("\0")
+        show.close()
+
+    first, second, _ = drawn(act).split("\0")
+    lines = screen(first)
+    assert lines[0] == "a table"
+    assert lines[1].startswith("train: validating,  50% |")
+    assert lines[2].startswith("the whole: measuring the speed,  50% |")
+    assert [line[:5] for line in screen(first + second) if line] == ["train", "the w"]
+
+
 def test_a_message_stands_above_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     def act(stream: TextIO) -> None:
         monkeypatch.setattr("sys.stderr", stream)
