@@ -50,8 +50,8 @@ def run_experiment(
     *,
     rows: Sequence[str] = (),
     command: str = "",
-    show: Callable[[SystemsTable], None] = lambda _: None,
-    progress: ProgressCallback = lambda _: None,
+    show: Callable[[SystemsTable], None] | None = None,
+    progress: ProgressCallback | None = None,
 ) -> SystemsTable:
     """Run the steps of an experiment that are not done, and return its table.
 
@@ -101,7 +101,8 @@ def run_experiment(
             if add(step) and was_run:
                 found = table(is_final=False)
                 write_table(found, plan.names, command, is_final=False)
-                show(found)
+                if show is not None:
+                    show(found)
 
         def table(*, is_final: bool) -> SystemsTable:
             warnings = [
@@ -114,10 +115,10 @@ def run_experiment(
 
         for step in done:
             add(step)
-        if existing:
+        if existing and show is not None:
             show(table(is_final=False))
         logs, jobs = plan.names.folder / LOGS, wanted.engine.jobs
-        run_steps(steps, states, logs, jobs, _logger.info, after, (lock,), progress)
+        run_steps(steps, states, logs, jobs, _logger.info, after, (lock,), progress or _ignore)
         result = table(is_final=True)
         write_table(result, plan.names, command)
         return result
@@ -132,6 +133,10 @@ def _prepare(config: StrPath, folder: StrPath, *, only_shown: bool) -> tuple[Exp
     return wanted, build_plan(wanted, absolute, only_shown=only_shown)
 
 
+def _ignore(_: Progress) -> None:
+    """Do nothing."""
+
+
 def run_steps(
     steps: Sequence[Step],
     states: StepStates,
@@ -140,7 +145,7 @@ def run_steps(
     say: Callable[[str], None],
     after: Callable[[Step, bool], None],
     kept_open: Sequence[int] = (),
-    progress: ProgressCallback = lambda _: None,
+    progress: ProgressCallback = _ignore,
 ) -> None:
     """Run the steps that are not done.
 
