@@ -9,10 +9,10 @@ from tabulate import tabulate
 WIDTH = 80  # of a terminal
 
 
-def wrapped(text: str) -> list[str]:
-    """Return a text as lines of at most `WIDTH` characters, unless a word is longer."""
+def wrapped(text: str, width: int = WIDTH, indent: str = "  ") -> list[str]:
+    """Return a text as lines that are not longer than the width, unless a word is."""
     return textwrap.wrap(
-        text, WIDTH, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
     )
 
 
@@ -51,17 +51,14 @@ def text_table(
     """
     letters = sides.ljust(len(rows[0]), sides[-1]) if rows else ""
     align = ["right" if letter == "r" else "left" for letter in letters]
-    last = None
     if wrap and rows:
-        used = sum(max(map(len, cells)) + 2 for cells in list(zip(*rows, strict=True))[:-1])
-        last = max(20, WIDTH - len(indent) - used)
-    text = tabulate(
-        rows,
-        tablefmt="plain",
-        disable_numparse=True,
-        colalign=align,
-        maxcolwidths=[*[None] * (len(align) - 1), last],
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+        *others, last = zip(*rows, strict=True)
+        used = len(indent) + sum(max(map(len, cells)) + 2 for cells in others)
+        lines = [wrapped(cell, max(20, WIDTH - used), "") or [""] for cell in last]
+        rows = [
+            [*(row[:-1] if number == 0 else [""] * len(others)), line]
+            for row, parts in zip(rows, lines, strict=True)
+            for number, line in enumerate(parts)
+        ]
+    text = tabulate(rows, tablefmt="plain", disable_numparse=True, colalign=align)
     return [f"{indent}{line}".rstrip() for line in text.split("\n")]
