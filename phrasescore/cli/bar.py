@@ -17,14 +17,16 @@ class Screen:
     """The last lines of a terminal, which are drawn again in their place."""
 
     def __init__(self, stream: TextIO) -> None:
-        self._stream, self._height = stream, 1
+        self._stream, self._height = stream, 0
 
     def draw(self, lines: Sequence[str]) -> None:
         """Draw lines in place of the older ones; without lines, only erase those."""
+        if not lines and not self._height:
+            return
         text = "\n".join(f"{line}\x1b[K" for line in lines)
         self._stream.write("\r" + "\x1b[A" * (self._height - 1) + f"{text}\x1b[J")
         self._stream.flush()
-        self._height = max(len(lines), 1)
+        self._height = len(lines)
 
     def size(self) -> os.terminal_size:
         """Return the columns and lines that may be used."""

@@ -128,6 +128,11 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         """Return the scores on a text by system, without systems that have none."""
         return {row.name: row.scores[text] for row in self.rows if text in row.scores}
 
+    @property
+    def others(self) -> list[str]:
+        """The texts with further metrics, such as "test chrF2++"."""
+        return list(dict.fromkeys(chain.from_iterable(row.others for row in self.rows)))
+
     def choice(self) -> str:
         """Return the row to use, and whether it is shown to be better than the first one."""
         first, chosen = self.rows[0].name, self.chosen
@@ -196,7 +201,6 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         first = ["", *(f"{row.name} *" if row.remarks else row.name for row in self.rows)]
         best = ["", *("best" if row.name == self.best else "" for row in self.rows)]
         rounds = ["rounds", *(", ".join(row.rounds) for row in self.rows)]
-        others = dict.fromkeys(chain.from_iterable(row.others for row in self.rows))
 
         def column(name: str) -> list[str]:
             found = (row.scores.get(name) or row.others.get(name) for row in self.rows)
@@ -204,7 +208,8 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
         columns = [column(text.name) for text in self.texts]
         lines = text_blocks([first, *columns, rounds], best)
-        return [*lines, "", *text_blocks([first, *map(column, others)], best)] if others else lines
+        others = [column(name) for name in self.others]
+        return [*lines, "", *text_blocks([first, *others], best)] if others else lines
 
     __repr__ = to_text
 

@@ -51,7 +51,12 @@ def system_facts(system: System) -> dict[str, str]:
         )
     for column in system.columns:
         facts[f"column {column.name}"] = "; ".join([column.argument, *_options(column)])
-    text = {key: value for key, value in dataclasses.asdict(system.text).items() if value}
+    rules = dataclasses.asdict(system.text).items()
+    text = {
+        key: _short(str(value)) if isinstance(value, Path) else value
+        for key, value in rules
+        if value
+    }
     is_split = ini is not None and ini.text_settings().characters
     facts["text"] = _settings(text) or f"{'characters' if is_split else 'words'} of the system"
     given = {} if ini is None else ini.first_lines()
@@ -68,7 +73,7 @@ def _file(path: str) -> str:
     found = [f"{path}{end}" for end in ("", ".gz", *BINARY_ENDINGS)]
     found = [each for each in found if os.path.exists(each)]
     if not found:
-        return f"{path} (missing)"
+        return f"{_short(path)} (missing)"
     files = [Path(found[0]), *Path(found[0]).rglob("*")]
     size = sum(each.stat().st_size for each in files if each.is_file())
     kind = f"{Config.of_model(path).kind}, " if os.path.exists(f"{path}/config.toml") else ""
@@ -100,11 +105,7 @@ def _options(column: Column) -> list[str]:
 
 
 def _settings(values: Mapping[str, Any]) -> str:
-    shown = {
-        name: _short(str(value)) if isinstance(value, Path) else value
-        for name, value in values.items()
-    }
-    return ", ".join(name if value is True else f"{name} {value}" for name, value in shown.items())
+    return ", ".join(name if value is True else f"{name} {value}" for name, value in values.items())
 
 
 def _check(system: System) -> tuple[str, Sequence[str], System]:
