@@ -177,8 +177,9 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         raise whole.table("data").error("train", problem)
     for each in data.texts:
         if len(each.raw) == 1 or (each.raw and each is data.dev):
+            name = "dev" if each is data.dev else f"test.{each.name}"
             problem = "expected the source and the references of a test set, as raw text"
-            raise whole.table("data").error(f"{each.name}: raw", problem)
+            raise whole.table("data").table(name).error("raw", problem)
     if not data.test:
         raise whole.table("data").error("test", "is missing: expected a table [data.test.NAME]")
     if engine.decoder == "moses" and engine.moses_bin is None:

@@ -22,6 +22,7 @@ from tests.phrasescore.workflows.experiment.experiment_folder import (
     experiment,
     plan_of,
     planned,
+    steps_of,
     write_tuned,
 )
 
@@ -109,44 +110,35 @@ def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
 
 
 def test_translations_are_measured_as_text_and_by_a_program_too(folder: Path) -> None:
-    raw = [f"The house of {number} is small, and old." for number in range(40)]
+    raw = "".join(f"The house of {number} is small, and old.\n" for number in range(40))
     for name in ("test.raw", "test.en", "test.fr"):
-        (folder / name).write_text("".join(f"{line}\n" for line in raw))
-    (folder / "qe.py").write_text(
-        "import sys\nfor line in sys.stdin: print(line.count('old'), flush=True)\n"
-    )
+        (folder / name).write_text(raw)
+    code = "import sys\nfor line in sys.stdin: print(line.count('old'), flush=True)\n"
+    (folder / "qe.py").write_text(code)
     config = CONFIG.replace('["test.fr"]', '["test.fr"], raw = ["test.raw", "test.raw"]')
-    more = "[tuning]\nreplicas = 1\n[metrics]\ncommand = 'python qe.py'\nname = 'LEN'\n"
+    more = "[tuning]\nreplicas = 1\n[metrics]\ncommand = 'python qe.py'\nname = 'OLD'\n"
     (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{config}{more}")
-    wanted = read_experiment("x.toml")
-    plan = build_plan(wanted, folder / "out")
+    plan = build_plan(wanted := read_experiment("x.toml"), folder / "out")
     (text,), made = wanted.data.tests, set()
-    for each, end in zip(plan.runs, (" new.", " old."), strict=True):
+    for each, end in zip(plan.runs, ("new.", "old."), strict=True):
         write_tuned(each, {"LM0": (1.0,)}, 60.0)
         for path in (each.output(text), each.restored(text)):
-            path.write_text("".join(f"{line[:-5]}{end}\n" for line in raw))
-        step = next(step for step in plan.steps if each.scores(text) in step.outputs)
-        assert step.name == f"measure news {each.row.name} seed 1"
-        message = {"function": "measure", "settings": written(step.settings), "resume": False}
+            path.write_text(raw.replace("old.", end))
+        settings = written(steps_of(plan)[f"measure news {each.row.name} seed 1"].settings)
+        message = {"function": "measure", "settings": settings, "resume": False}
         run_step(json.dumps(message).encode(), None)
         made |= {each.output(text), each.report, each.scores(text)}
     rows = measure(wanted, plan, made).rows
-    paths = [str(each.restored(text)) for each in plan.runs]
-    settings = Evaluating(
-        metrics=("bleu", "chrf++"),
-        tokenize="13a",
-        paired="approximate",
-        commands=("python qe.py",),
-        names=("LEN",),
-    )
-    found = phrasescore.evaluate(paths, ["test.raw"], source="test.raw", settings=settings)
-    for place, name in enumerate(("news BLEU-13a", "news chrF2++", "news LEN")):
-        for row, system, paired in zip(
-            rows, found.systems, found.comparisons[place].systems, strict=True
-        ):
-            assert row.others[name].mean == pytest.approx(system.scores[place].score)
-            assert row.others[name].p_value == paired.p_value
-    assert rows[1].others["news BLEU-13a"].mean == pytest.approx(100)
+    metrics = {"metrics": ("bleu", "chrf++"), "commands": ("python qe.py",), "names": ("OLD",)}
+    found = phrasescore.evaluate(
+        [str(each.restored(text)) for each in plan.runs], ["test.raw"], source="test.raw",
+        settings=Evaluating(**metrics, tokenize="13a", paired="approximate"),
+    )  # fmt: skip
+    for name, tested in zip(rows[0].others, found.comparisons, strict=True):
+        scores = [row.others[name] for row in rows]
+        expected = [(pytest.approx(each.score), each.p_value) for each in tested.systems]
+        assert [(score.mean, score.p_value) for score in scores] == expected
+    assert [*rows[1].others] == ["news BLEU-13a", "news chrF2++", "news OLD"]
 
 
 @pytest.mark.parametrize("output", [".", "theirs", ""])
