@@ -122,8 +122,8 @@ def test_translations_are_measured_as_text_and_by_a_program_too(folder: Path) ->
     (text,), made = wanted.data.tests, set()
     for each, end in zip(plan.runs, ("new.", "old."), strict=True):
         write_tuned(each, {"LM0": (1.0,)}, 60.0)
-        for path in (each.output(text), each.restored(text)):
-            path.write_text(raw.replace("old.", end))
+        each.output(text).write_text("other words\n" * 40)
+        each.restored(text).write_text(raw.replace("old.", end))
         settings = written(steps_of(plan)[f"measure news {each.row.name} seed 1"].settings)
         message = {"function": "measure", "settings": settings, "resume": False}
         run_step(json.dumps(message).encode(), None)
