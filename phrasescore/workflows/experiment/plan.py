@@ -302,18 +302,19 @@ class _Planner:
 
     def _measure(self, run: Run, text: TextSet, program: Command) -> Step:
         source, *references = text.raw or (text.source, *text.references)
-        translations, output = run.restored(text), run.scores(text)
-        settings = {
-            "program": program,
+        files = {
             "source": source,
-            "translations": translations,
+            "translations": run.restored(text),
             "references": tuple(references),
-            "output": output,
         }
-        inputs = (*_read_by((program,)), source, translations, *references)
-        name = f"measure {text.name} {run.row.name} seed {run.seed}"
-        description = f"{translations.name} by {program.title}"
-        return Step(name, "measure", settings, inputs, (output,), description=description)
+        return Step(
+            f"measure {text.name} {run.row.name} seed {run.seed}",
+            "measure",
+            {"program": program, **files, "output": run.scores(text)},
+            (*_read_by((program,)), source, run.restored(text), *references),
+            (run.scores(text),),
+            description=f"{run.restored(text).name} by {program.title}",
+        )
 
 
 def unique_names(names: Iterable[str]) -> list[str]:

@@ -118,7 +118,9 @@ def run_experiment(
         if existing and show is not None:
             show(table(is_final=False))
         logs, jobs = plan.names.folder / LOGS, wanted.engine.jobs
-        run_steps(steps, states, logs, jobs, _logger.info, after, (lock,), progress or _ignore)
+        run_steps(
+            steps, states, logs, jobs, _logger.info, after, (lock,), progress or (lambda _: None)
+        )
         result = table(is_final=True)
         write_table(result, plan.names, command)
         return result
@@ -133,10 +135,6 @@ def _prepare(config: StrPath, folder: StrPath, *, only_shown: bool) -> tuple[Exp
     return wanted, build_plan(wanted, absolute, only_shown=only_shown)
 
 
-def _ignore(_: Progress) -> None:
-    """Do nothing."""
-
-
 def run_steps(
     steps: Sequence[Step],
     states: StepStates,
@@ -145,7 +143,7 @@ def run_steps(
     say: Callable[[str], None],
     after: Callable[[Step, bool], None],
     kept_open: Sequence[int] = (),
-    progress: ProgressCallback = _ignore,
+    progress: ProgressCallback = lambda _: None,
 ) -> None:
     """Run the steps that are not done.
 
