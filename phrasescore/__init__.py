@@ -25,13 +25,13 @@ from typing import Any
 
 from phrasescore.version import __version__ as __version__
 
-# Each name is declared once, in the stub, which type checkers read as well.
+# Each name is declared once, in the stub, which type checkers read as well, below an example.
 _STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _HOMES = {
-    name: home
-    for home, names in re.findall(r"^from (\S+) import ([^(\n]+|\([^)]+\))$", _STUB, re.MULTILINE)
-    for name in re.findall(r"(\w+) as", names)
-    if not name.startswith("_")
+    name: (home, re.sub("^# ", "        ", example, flags=re.MULTILINE))
+    for example, home, name in re.findall(
+        r"((?:^# .*\n)+)from (\S+) import (\w+) as", _STUB, re.MULTILINE
+    )
 }
 
 __all__ = sorted(_HOMES)
@@ -39,12 +39,16 @@ __all__ = sorted(_HOMES)
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
-        return getattr(importlib.import_module(_HOMES[name]), name)
+        home, example = _HOMES[name]
+        found = getattr(importlib.import_module(home), name)
+        if example not in (text := found.__doc__ or ""):  # for help()
+            found.__doc__ = f"{text.rstrip()}\n\n    Example::\n\n{example}"
+        return found
     raise AttributeError(f"module 'phrasescore' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *_HOMES]
+    return __all__
 
 
 # By default, the threads of torch's OpenMP library spin long while they wait for one another.

@@ -22,13 +22,14 @@ class Progress:
     """How much of a task is done."""
 
     task: str  # such as "annotate"
-    unit: str  # the noun for what is counted, in the plural
+    unit: str  # the noun for what is counted, in the plural; "" to show only a bar
     done: int
     total: int | None = None
     share: float | None = None  # estimated share that is done, from 0 to 1
     note: str = ""  # such as "loss 3.21"
     finished: bool = False  # whether the work has ended without an error
     skipped: int = 0  # number of items that an earlier run has done, besides ``done``
+    state: str = ""  # what is shown in place of the time left, such as "validating"
 
 
 ProgressCallback = Callable[[Progress], None]
@@ -89,17 +90,21 @@ class Meter:
         if time.monotonic() >= self._next:
             self._report(finished=False)
 
+    def show(self, state: str) -> None:
+        """Report what the work does now, until more items are finished."""
+        self._report(finished=False, state=state)
+
     def track(self, items: Iterable[_T]) -> Iterator[_T]:
         """Yield the items; each counts as done when the next one is requested."""
         for item in items:
             yield item
             self.update()
 
-    def _report(self, *, finished: bool) -> None:
+    def _report(self, *, finished: bool, state: str = "") -> None:
         if self._callback is not None:
             self._next = time.monotonic() + INTERVAL
             share, note = self._share(), self._note
-            counts = (self.done, self.total, share, note, finished, self.skipped)
+            counts = (self.done, self.total, share, note, finished, self.skipped, state)
             self._callback(Progress(self.task, self.unit, *counts))
 
     def _share(self) -> float | None:

@@ -41,6 +41,8 @@ def screen(data: str, columns: int = 80) -> list[str]:
             lines += [""] * (row + 1 - len(lines))
         elif text == "\x1b[K":
             lines[row] = lines[row][:column]
+        elif text == "\x1b[J":
+            lines[row:] = [lines[row][:column]]
         elif not text.startswith("\x1b"):
             if column == columns:
                 row, column = row + 1, 0

@@ -1,5 +1,7 @@
 """The package as a user gets it: built, checked, installed without any tool, and used."""
 
+import ast
+import inspect
 import os
 import re
 import shlex
@@ -18,6 +20,7 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+import phrasescore
 from phrasescore.version import __version__
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -173,3 +176,17 @@ def test_the_changelog_and_the_citation_name_one_day_of_release() -> None:
     (day,) = re.findall(rf"^## \[{re.escape(__version__)}\] - (.+)$", changelog, re.MULTILINE)
     citation = (REPOSITORY / "CITATION.cff").read_text(encoding="utf-8").splitlines()
     assert f"date-released: {day}" in citation
+
+
+@pytest.mark.parametrize("name", phrasescore.__all__)
+def test_each_public_name_has_an_example_that_its_function_accepts(name: str) -> None:
+    public = {each: getattr(phrasescore, each) for each in dir(phrasescore)}
+    text = inspect.getdoc(public[name]) or ""
+    assert text.count("Example::\n\n") == 1
+    nodes = list(ast.walk(ast.parse(inspect.cleandoc(f"\n{text.partition('Example::')[2]}"))))
+    assert name in [node.id for node in nodes if isinstance(node, ast.Name)]
+    for call in (node for node in nodes if isinstance(node, ast.Call)):
+        called = public.get(ast.unparse(call.func).removeprefix("phrasescore."))
+        if called is not None and all(each.arg for each in call.keywords):
+            given = {str(each.arg): each.value for each in call.keywords}
+            inspect.signature(called).bind(*call.args, **given)

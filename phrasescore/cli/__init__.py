@@ -25,10 +25,12 @@ import importlib
 import io
 import logging
 import os
+import re
 import signal
 import sys
 import tomllib
 from collections.abc import Mapping
+from itertools import product
 from pathlib import Path
 
 import click
@@ -176,9 +178,12 @@ def successors() -> Mapping[tuple[str, ...], str]:
     The keys are a verb; a verb and an option; or a verb, an option and a value.
     """
     found: dict[tuple[str, ...], str] = {}
-    for verb, named in tomllib.loads(_SUCCESSORS.read_text(encoding="utf-8")).items():
-        of_verb = {"": named} if isinstance(named, str) else named
-        found |= {(verb, *words.split()): successor for words, successor in of_verb.items()}
+    for verbs, named in tomllib.loads(_SUCCESSORS.read_text(encoding="utf-8")).items():
+        of_verbs = {"": named} if isinstance(named, str) else named
+        for named_options, successor in of_verbs.items():
+            for verb, option in product(verbs.split(), re.split(" (?=--)", named_options)):
+                key = option.removeprefix("--").replace("-", "_")
+                found[verb, *option.split()] = successor.replace("OPTION", key)
     return found
 
 

@@ -1,6 +1,7 @@
-"""Draw progress bars whose lines are never longer than the terminal is wide."""
+"""Draw progress bars at the bottom of a terminal, whose lines are never longer than it is wide."""
 
-from collections.abc import Callable
+import os
+from collections.abc import Sequence
 from typing import Any, TextIO
 
 from tqdm import tqdm
@@ -9,52 +10,50 @@ from tqdm.utils import disp_len, disp_trim
 from phrasescore.errors import show_controls
 
 _LEAST_BAR = 8  # columns
-_CTRL_C = 2  # columns for "^C", which the terminal writes after the line
+_UNUSED = 3  # columns for "^C", which the terminal writes after the line, and for the cursor
 
 
-class Bar(tqdm):  # type: ignore[type-arg]
-    """A bar with text on both of its sides.
+class Screen:
+    """The last lines of a terminal, which are drawn again in their place."""
 
-    Where there is too little room, the last details are omitted first, then the bar, and then the
-    percentage; the title is always shown.
-    """
+    def __init__(self, stream: TextIO) -> None:
+        self._stream, self._height = stream, 0
 
-    monitor_interval = 0  # no thread that redraws: Ctrl-C could leave it waiting for tqdm's lock
+    def draw(self, lines: Sequence[str]) -> None:
+        """Draw lines in place of the older ones; without lines, only erase those."""
+        if not lines and not self._height:
+            return
+        text = "\n".join(f"{line}\x1b[K" for line in lines)
+        self._stream.write("\r" + "\x1b[A" * (self._height - 1) + f"{text}\x1b[J")
+        self._stream.flush()
+        self._height = len(lines)
 
-    def __init__(self, title: str, stream: TextIO) -> None:
-        self._details: list[str] = []
-        title = show_controls(title)
-        super().__init__(desc=title, file=stream, leave=False, dynamic_ncols=True)
+    def size(self) -> os.terminal_size:
+        """Return the columns and lines that may be used."""
+        try:
+            columns, lines = os.get_terminal_size(self._stream.fileno())
+        except OSError:
+            columns, lines = 0, 0
+        return os.terminal_size((max((columns or 80) - _UNUSED, 1), lines or 24))
 
-    def show(self, title: str, share: float | None, details: list[str]) -> None:
-        """Draw the line; without a share, only the text."""
-        self.desc, self._details = show_controls(title), list(map(show_controls, details))
-        self.n, self.total = (0, None) if share is None else (share, 1)
-        self.refresh()
+    def line(self, title: str, share: float | None, details: Sequence[str]) -> str:
+        """Return a line with a title, a bar if there is a share, and details.
 
-    def __str__(self) -> str:
-        fields = self.format_dict  # measures the terminal
-        width = max((fields["ncols"] or 79) - _CTRL_C, 1)
-        start, details = self.desc, list(self._details)
-        if self.total:
-            percentage = f"{start}, {int(100 * self.n):3d}%"
+        Where there is too little room, the last details are omitted first, then the bar, and then
+        the percentage; the title is always shown.
+        """
+        width, start = self.size().columns, show_controls(title)
+        details = list(map(show_controls, details))
+        if share is not None:
+            percentage = f"{start}, {int(100 * share):3d}%"
             start = percentage if disp_len(percentage) <= width else start
-        has_bar = self.total and disp_len(start) + len(" ||") + _LEAST_BAR <= width
+        has_bar = share is not None and disp_len(start) + len(" ||") + _LEAST_BAR <= width
         room = width - disp_len(start) - (len(" || ") + _LEAST_BAR if has_bar else len(", "))
         while details and disp_len(", ".join(details)) > room:
             details.pop()
-        if not has_bar:
-            return disp_trim(", ".join([start, *details]), width)
+        if share is None or not has_bar:
+            return str(disp_trim(", ".join([start, *details]), width))
         end = " " + ", ".join(details) if details else ""
-        form = {"ncols": width, "bar_format": "{start} |{bar}|{end}", "start": start, "end": end}
-        return self.format_meter(**{**fields, **form})
-
-    @staticmethod
-    def status_printer(file: Any) -> Callable[[str], None]:
-        """Return a function that draws a line, and erases the rest of the older one."""
-
-        def draw(line: str) -> None:
-            file.write(f"\r{line}\x1b[K")
-            file.flush()
-
-        return draw
+        form: Any = {"bar_format": "{start} |{bar}|{end}", "start": start, "end": end}
+        is_plain = "utf" not in (self._stream.encoding or "").lower()
+        return str(tqdm.format_meter(share, 1, 0, ncols=width, ascii=is_plain, **form))

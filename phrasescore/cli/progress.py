@@ -4,15 +4,15 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TextIO
 
 from phrasescore.progress import Progress, format_count, format_duration
 
 if TYPE_CHECKING:
-    from phrasescore.cli.bar import Bar
+    from phrasescore.cli.bar import Screen
 
 _logger = logging.getLogger(__name__)
 
@@ -64,7 +64,7 @@ class Pace:
 @dataclass
 class _ShownTask:
     start: float
-    bar: "Bar | None"
+    line: str = ""  # of a screen
     next_line: float = LOG_AT[0]  # seconds from the start to the next log line
     items: Pace = field(default_factory=Pace)
     share: Pace = field(default_factory=Pace)
@@ -86,60 +86,75 @@ class ProgressDisplay:
         self._stream = stream
         self._clock = clock
         self._tasks: dict[str, _ShownTask] = {}
+        self._screen: Screen | None = None
+        self._above: Sequence[str] = ()
         self.no_bars = False
 
     def __call__(self, now: Progress) -> None:
         """Update the bar of a task, or log its progress from time to time."""
         task = self._tasks.get(now.task)
-        if task is None or (now.done == 0 and not now.finished):
-            task = self._begin(now)
+        done = now.skipped + now.done
+        if task is None or (done == 0 and not now.finished):
+            task = self._tasks[now.task] = _ShownTask(self._clock())
+            self._open()
         elapsed = self._clock() - task.start
         if now.finished:
-            self._end(now.task)
-            _logger.info("%s", _summary(now, elapsed))
+            del self._tasks[now.task]
+            self._draw()
+            if now.unit:
+                _logger.info("%s", _summary(now, elapsed))
             return
         share = _share(now)
-        task.items.add(elapsed, now.done)
-        task.share.add(elapsed, share or 0.0)
-        title = f"{now.task}: {_time(now, share, task, elapsed)}"
+        if now.done:
+            task.items.add(elapsed, done)
+            task.share.add(elapsed, share or 0.0)
+        title = f"{now.task}: {now.state or _time(now, share, task, elapsed)}"
         details = _details(now, task.items.rate)
-        if task.bar is not None:
-            task.bar.show(title, share, details)
-        elif elapsed >= task.next_line:
+        if self._screen is not None:
+            task.line = self._screen.line(title, share, details)
+            self._draw()
+        elif now.unit and elapsed >= task.next_line:
             later = [at for at in LOG_AT if at > elapsed]
             task.next_line = later[0] if later else elapsed + LAST_INTERVAL
             percentage = [] if share is None else [f"{int(100 * share)}%"]
             _logger.info("%s", ", ".join([title, *percentage, *details]))
 
-    def without_bars(self) -> AbstractContextManager[None]:
+    def show_above(self, lines: Sequence[str]) -> None:
+        """Show lines above the bars, if there is room for them, until the display is closed."""
+        self._above = lines
+        self._draw()
+
+    @contextmanager
+    def without_bars(self) -> Iterator[None]:
         """Hide the bars while a message is written."""
-        for task in self._tasks.values():
-            if task.bar is not None:
-                return task.bar.external_write_mode(task.bar.fp)
-        return nullcontext()
+        if self._screen is not None:
+            self._screen.draw(())
+        yield
+        self._draw()
 
     def close(self) -> None:
-        """Remove the bars of tasks that ended with an error."""
-        for name in list(self._tasks):
-            self._end(name)
+        """Remove the bars of tasks that ended with an error, and the lines above them."""
+        self._tasks.clear()
+        self.show_above(())
+        self._screen = None
 
-    def _begin(self, now: Progress) -> _ShownTask:
-        self._end(now.task)
+    def _open(self) -> None:
         stream = sys.stderr if self._stream is None else self._stream
         # A dumb terminal cannot move the cursor.
         has_bar = stream is not None and stream.isatty() and os.environ.get("TERM") != "dumb"
-        bar = None
-        if has_bar and not self.no_bars and _logger.isEnabledFor(logging.INFO):
-            from phrasescore.cli.bar import Bar
+        if not has_bar or self.no_bars or not _logger.isEnabledFor(logging.INFO):
+            self._screen = None
+        elif self._screen is None:
+            from phrasescore.cli.bar import Screen
 
-            bar = Bar(f"{now.task}: starting", stream)
-        task = self._tasks[now.task] = _ShownTask(self._clock(), bar)
-        return task
+            self._screen = Screen(stream)
 
-    def _end(self, name: str) -> None:
-        task = self._tasks.pop(name, None)
-        if task is not None and task.bar is not None:
-            task.bar.close()
+    def _draw(self) -> None:
+        if self._screen is not None:
+            lines = [task.line for task in self._tasks.values()]
+            width, height = self._screen.size()
+            above = [line[:width] for line in self._above]
+            self._screen.draw([*above, *lines] if len(above) + len(lines) < height else lines)
 
 
 show_progress = ProgressDisplay()  # the callback that every verb passes to its workflow
@@ -152,11 +167,11 @@ def _summary(now: Progress, elapsed: float) -> str:
 
 def _share(now: Progress) -> float | None:
     share = (now.skipped + now.done) / now.total if now.total else now.share
-    return None if share is None or share > 1 or not now.done else share
+    return None if not share or share > 1 else share
 
 
 def _time(now: Progress, share: float | None, task: _ShownTask, elapsed: float) -> str:
-    if not now.done:
+    if not now.done and task.share.rate is None:
         return "starting"
     if share is None:
         return f"{format_duration(elapsed)} so far"
@@ -169,7 +184,7 @@ def _time(now: Progress, share: float | None, task: _ShownTask, elapsed: float) 
 
 def _details(now: Progress, rate: float | None) -> list[str]:
     done = now.skipped + now.done
-    if not done:
+    if not (done and now.unit):
         return [now.note] if now.note else []
     unit = format_count(now.total or done, now.unit)
     count = f"{done:,} of {unit}" if now.total else unit

@@ -122,18 +122,28 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
     wanted = rows.split(",") if rows else ()
     if dry_run:
         planned = enumerate(plan_experiment(config, output, rows=wanted), start=1)
-        lines = [
+        steps = [
             (str(number), "done" if is_done else "to do", step.name, step.description)
             for number, (step, is_done) in planned
         ]
-        print_text("\n".join(text_table(lines, "rl")))
+        print_text("\n".join(text_table(steps, "rl", wrap=True)))
     else:
         try:
-            table = run_experiment(config, output, rows=wanted, command=typed_command())
+            table = run_experiment(
+                config,
+                output,
+                rows=wanted,
+                command=typed_command(),
+                show=lambda table: show_progress.show_above(["", *table.lines(), ""]),
+                progress=show_progress,
+            )
         except (KeyboardInterrupt, EndedBySignal):
-            say("stopped; the same command continues")
+            say(f"stopped; the same command continues: {typed_command()}")
             raise
-        best = {number for number, row in enumerate(table.rows, 1) if row.name == table.best}
+        finally:
+            show_progress.close()
+        lines = table.to_text().splitlines()
+        best = {number for number, line in enumerate(lines) if line.endswith("  best")}
         print_text(table.to_text(), bold=best)
         page = os.path.join(output, REPORT, "index.html")
         folder = output if table.chosen.system else None
@@ -172,7 +182,7 @@ def init(system: str, output: str, **given: Any) -> None:
     text and the time. All files are checked, and the search is measured. The expected time of each
     step is printed.
     """
-    from phrasescore.io.text_table import text_table
+    from phrasescore.io.text_table import text_table, wrapped
     from phrasescore.workflows.experiment.init import init_experiment
 
     new = init_experiment(system, output, **given)
@@ -180,5 +190,5 @@ def init(system: str, output: str, **given: Any) -> None:
     lines = [*text_table(rows, "rl"), f"In all: {format_duration(new.seconds)}"]
     lines += [f"Saved: {each}" for each in new.saved]
     lines += [f"Without {name}: {problem}" for name, problem in new.without.items()]
-    print_text("\n".join(lines))
+    print_text("\n".join(part for line in lines for part in wrapped(line)))
     next_step.suggest()

@@ -26,6 +26,7 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.evaluation.sentences import Sentences, Text, check_aligned, read_text
 from phrasescore.evaluation.significance import (
     Row,
+    SummedMetric,
     TuningMetric,
     bootstrap_spread,
     difference_interval,
@@ -35,6 +36,7 @@ from phrasescore.evaluation.significance import (
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.vocabulary import Vocabulary
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
+from tuning.metrics import Metric as TunedMetric
 
 if TYPE_CHECKING:
     from phrasescore.models.checkpoint import Checkpoint
@@ -144,21 +146,35 @@ class Comparison:
     @cached_property
     def scores(self) -> list[SystemScore]:
         """The scores of each system, in order, with significance tests against the baseline."""
+        return self._compare(self.metric, self._statistics)
+
+    def scores_by(self, metric: Metric) -> list[SystemScore]:
+        """Return the same for another metric, such as one of `build_metric`."""
+        summed = SummedMetric(metric)
+        statistics = [
+            np.array([summed.statistics(text.texts) for text in system.replicas])
+            for system in self.systems
+        ]
+        return self._compare(summed, statistics, digits_of(metric))
+
+    def _compare(
+        self, metric: TunedMetric, systems: Sequence[Statistics], digits: int = 2
+    ) -> list[SystemScore]:
         found: list[SystemScore] = []
-        for statistics in self._statistics:
-            scores = tuple((100 * self.metric.score(statistics.sum(axis=1))).tolist())
+        for statistics in systems:
+            scores = tuple((100 * metric.score(statistics.sum(axis=1))).tolist())
             ratio = None
-            if isinstance(self.metric, Bleu):
+            if isinstance(metric, Bleu):
                 whole = BleuScore.of(statistics[0].sum(axis=0))
                 ratio = whole.length / whole.reference_length if whole.reference_length else 0.0
-            score = SystemScore(scores, ratio)
+            score = SystemScore(scores, ratio, digits=digits)
             if found and self._has_baseline:
-                pair = self._statistics[0], statistics
+                pair = systems[0], statistics
                 score = msgspec.structs.replace(
                     score,
                     difference=score.mean - found[0].mean,
-                    interval=difference_interval(self.metric, *pair, SEED),
-                    p_value=randomization_p_value(self.metric, *pair, trials=TRIALS, seed=SEED),
+                    interval=difference_interval(metric, *pair, SEED),
+                    p_value=randomization_p_value(metric, *pair, trials=TRIALS, seed=SEED),
                 )
             found.append(score)
         return found

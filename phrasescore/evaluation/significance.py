@@ -113,6 +113,22 @@ class TuningMetric(_OwnMetric):
         return Score(self._metric.name, 100 * value)
 
 
+class SummedMetric:
+    """A `tuning.metrics.Metric` that computes as one for sacrebleu's tests, divided by 100."""
+
+    def __init__(self, metric: SacrebleuMetric) -> None:
+        self.name, self.num_stats, self._metric = "", 0, metric
+
+    def statistics(self, texts: Sequence[str]) -> Statistics:
+        """Return the statistics of each sentence: (sentences, num_stats)."""
+        return np.array(self._metric._extract_corpus_statistics(texts, None), np.float64)
+
+    def score(self, sums: Statistics) -> Statistics:
+        """Return the scores of sums of statistics."""
+        compute = self._metric._compute_score_from_stats
+        return np.apply_along_axis(lambda each: compute(each.tolist()).score / 100, -1, sums)
+
+
 @dataclass(frozen=True, slots=True)
 class PairedTest:
     """Paired bootstrap (Koehn, 2004), or approximate randomization (Riezler and Maxwell, 2005)."""

@@ -13,7 +13,7 @@ import numpy as np
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.text_table import text_table
+from phrasescore.io.text_table import text_blocks, wrapped
 from phrasescore.settings.toml_file import read_toml, to_toml
 
 TABLE = "table.toml"
@@ -34,6 +34,7 @@ class SystemScore(msgspec.Struct, frozen=True, omit_defaults=True):
     difference: _Finite | None = None
     interval: tuple[_Finite, _Finite] | None = None
     p_value: _Finite | None = None
+    digits: int = 2  # after the decimal point, to show scores
 
     @property
     def mean(self) -> float:
@@ -54,11 +55,12 @@ class SystemScore(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def to_text(self) -> str:
         """Return mean, deviation and difference, such as ``57.10 (+1.20, p = 0.020)``."""
-        text = f"{self.mean:.2f}"
+        spec = f".{self.digits}f"
+        text = f"{self.mean:{spec}}"
         if self.deviation is not None:
-            text += f" ± {self.deviation:.2f}"
+            text += f" ± {self.deviation:{spec}}"
         if self.difference is not None and self.p_value is not None:
-            text += f" ({self.difference:+.2f}, {p_value_text(self.p_value)})"
+            text += f" ({self.difference:+{spec}}, {p_value_text(self.p_value)})"
         return text
 
 
@@ -84,6 +86,8 @@ class TableRow(msgspec.Struct, frozen=True, omit_defaults=True):
     # The replicas' translations and their scores, by text; without texts not yet translated.
     outputs: dict[str, tuple[str, ...]] = {}
     scores: dict[str, SystemScore] = {}
+    # By further metrics; the keys are a text and a metric, such as "test chrF2++".
+    others: dict[str, SystemScore] = {}
 
 
 class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -123,6 +127,11 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
     def scores(self, text: str) -> dict[str, SystemScore]:
         """Return the scores on a text by system, without systems that have none."""
         return {row.name: row.scores[text] for row in self.rows if text in row.scores}
+
+    @property
+    def others(self) -> list[str]:
+        """The texts with further metrics, such as "test chrF2++"."""
+        return list(dict.fromkeys(chain.from_iterable(row.others for row in self.rows)))
 
     def choice(self) -> str:
         """Return the row to use, and whether it is shown to be better than the first one."""
@@ -184,15 +193,23 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     def to_text(self) -> str:
         """Return the table as text, one line per row, with the notes below it."""
-        names = [text.name for text in self.texts]
-        lines = [["", *names, "rounds", ""]]
-        for row in self.rows:
-            cells = (row.scores[name].to_text() if name in row.scores else "-" for name in names)
-            name = f"{row.name} *" if row.remarks else row.name
-            best = "best" if row.name == self.best else ""
-            lines.append([name, *cells, ", ".join(row.rounds), best])
-        headline = [self.headline()] if self.best else []
-        return "\n".join([*text_table(lines, "l"), "", *headline, *self.notes]) + "\n"
+        notes = [self.headline(), *self.notes] if self.best else self.notes
+        return "\n".join([*self.lines(), "", *chain.from_iterable(map(wrapped, notes))]) + "\n"
+
+    def lines(self) -> list[str]:
+        """Return the lines of the table without the notes; those of the best row end in "best"."""
+        first = ["", *(f"{row.name} *" if row.remarks else row.name for row in self.rows)]
+        best = ["", *("best" if row.name == self.best else "" for row in self.rows)]
+        rounds = ["rounds", *(", ".join(row.rounds) for row in self.rows)]
+
+        def column(name: str) -> list[str]:
+            found = (row.scores.get(name) or row.others.get(name) for row in self.rows)
+            return [name, *("-" if score is None else score.to_text() for score in found)]
+
+        columns = [column(text.name) for text in self.texts]
+        lines = text_blocks([first, *columns, rounds], best)
+        others = [column(name) for name in self.others]
+        return [*lines, "", *text_blocks([first, *others], best)] if others else lines
 
     __repr__ = to_text
 
@@ -205,10 +222,11 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         tables = {name: values.pop(name, ()) for name in ("text", "row")}
         lines = _pairs({"best": self.best, **values})
         for row, own in zip(self.rows, tables["row"], strict=True):
-            for text, score in row.scores.items():
-                derived = {"mean": score.mean, "deviation": score.deviation}
-                known = {key: value for key, value in derived.items() if value is not None}
-                own["scores"][text] = known | own["scores"][text]
+            for key, scores in (("scores", row.scores), ("others", row.others)):
+                for text, score in scores.items():
+                    derived = {"mean": score.mean, "deviation": score.deviation}
+                    known = {name: value for name, value in derived.items() if value is not None}
+                    own[key][text] = known | own[key][text]
         for name, named in tables.items():
             for own in named:
                 lines += ["", f"[[{name}]]", *_pairs(own)]

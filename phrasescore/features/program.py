@@ -7,6 +7,7 @@ time limit ends that. A program that ends early, or does not answer in time, end
 """
 
 import contextlib
+import hashlib
 import logging
 import math
 import multiprocessing
@@ -31,6 +32,7 @@ from phrasescore.features.columns import Column, rename_file
 from phrasescore.features.feature import BlockScores, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
 from phrasescore.io.text import parse_number, shorten
+from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhraseBlock, Tally
 from phrasescore.settings.toml_file import TomlTable
 
@@ -42,6 +44,7 @@ _logger = logging.getLogger(__name__)
 # Seconds to wait for the last messages, and for a program to end.
 _MESSAGE_SECONDS, _END_SECONDS = 0.5, 5.0
 _LONGEST = 1000  # bytes of an answer at most
+_ROWS = 1000  # number of rows that `ask_all` sends at a time
 _TAIL = 300  # bytes of stderr that messages show
 
 
@@ -54,6 +57,11 @@ class Command(Column):
     command: str
     _: KW_ONLY
     timeout: Annotated[float, msgspec.Meta(gt=0)] = 600.0  # seconds to wait for the next answer
+
+    @property
+    def title(self) -> str:
+        """The name of the program as a metric."""
+        return self.name or "Program0"
 
     def words(self) -> list[str]:
         """Return the words of the command."""
@@ -121,6 +129,11 @@ class ProgramScore(Feature):
         self._is_stopped = False
         self._answered = 0  # number of lines, for messages
 
+    @property
+    def version(self) -> str:
+        """A description for signatures, with a digest of the command and its files."""
+        return f"program {hashlib.sha256(self.rows[0].fingerprint.encode()).hexdigest()[:8]}"
+
     @contextlib.contextmanager
     def computing(self) -> Iterator[None]:
         """End the program when all lines are scored; it must not have written more.
@@ -168,6 +181,18 @@ class ProgramScore(Feature):
         with self._lock:
             values = dict(zip(distinct, self._ask(distinct), strict=True))
         return [values[line] for line in lines]
+
+    def ask_all(
+        self, task: str, rows: Sequence[Sequence[str]], progress: ProgressCallback | None
+    ) -> list[float]:
+        """Return the answer to each row of texts, and end the program; see `ask`."""
+        scores: list[float] = []
+        with Meter(task, "sentences", progress, total=len(rows)) as meter, self.computing():
+            for start in range(0, len(rows), _ROWS):
+                answers = self.ask(rows[start : start + _ROWS])
+                scores += answers
+                meter.update(len(answers))
+        return scores
 
     def _ask(self, lines: list[bytes]) -> list[float]:
         answers: list[float] = []

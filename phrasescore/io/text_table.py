@@ -2,10 +2,38 @@
 
 import textwrap
 from collections.abc import Sequence
+from itertools import chain
 
 from tabulate import tabulate
 
 WIDTH = 80  # of a terminal
+
+
+def wrapped(text: str, width: int = WIDTH, indent: str = "  ") -> list[str]:
+    """Return a text as lines that are not longer than the width, unless a word is."""
+    return textwrap.wrap(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
+
+
+def text_blocks(columns: Sequence[Sequence[str]], last: Sequence[str]) -> list[str]:
+    """Return the lines of a table that is divided into blocks of at most `WIDTH` characters.
+
+    :param columns: the cells of each column; the first column begins each block.
+    :param last: the cells of the column that ends each block.
+
+    >>> text_blocks([["", "one"], ["first", "1" * 60], ["second", "2" * 60]], ["", "best"])[2:]
+    ['', '     second', 'one  222222222222222222222222222222222222222222222222222222222222  best']
+    """
+    first, *others = columns
+    blocks = [[first]]
+    for column in others:
+        rows = list(zip(*blocks[-1], column, last, strict=True))
+        if len(blocks[-1]) > 1 and max(map(len, text_table(rows, "l"))) > WIDTH:
+            blocks.append([first])
+        blocks[-1].append(column)
+    lines = [["", *text_table(list(zip(*each, last, strict=True)), "l")] for each in blocks]
+    return list(chain.from_iterable(lines))[1:]
 
 
 def text_table(
@@ -26,10 +54,7 @@ def text_table(
     if wrap and rows:
         *others, last = zip(*rows, strict=True)
         used = len(indent) + sum(max(map(len, cells)) + 2 for cells in others)
-        wrapper = textwrap.TextWrapper(
-            max(20, WIDTH - used), break_long_words=False, break_on_hyphens=False
-        )
-        lines = [wrapper.wrap(cell) or [""] for cell in last]
+        lines = [wrapped(cell, max(20, WIDTH - used), "") or [""] for cell in last]
         rows = [
             [*(row[:-1] if number == 0 else [""] * len(others)), line]
             for row, parts in zip(rows, lines, strict=True)

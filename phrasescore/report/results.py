@@ -60,6 +60,13 @@ def _systems_table(table: SystemsTable) -> Table:
                 for row, cell in zip(cells, found, strict=True):
                     row.append(cell)
         spans.append((text, len(columns) - width))
+    for name in table.others:
+        scores = [row.others.get(name) for row in table.rows]
+        columns.append(name)
+        formats.append(f".{max(score.digits for score in scores if score)}f")
+        spans.append(("", 1))
+        for row, score in zip(cells, scores, strict=True):
+            row.append(None if score is None else score.mean)
     if any(row.rounds for row in table.rows):
         columns.append("rounds")
         formats.append("")

@@ -180,6 +180,7 @@ class Rounds:
     work: Path
     reader: ListReader
     progress: ProgressCallback | None
+    most: int  # rounds
 
     def read(self, number: int) -> Iterator[NbestList]:
         """Return the lists from a round that is complete."""
@@ -203,7 +204,7 @@ class Rounds:
             return self.reader.read(self.read(number), checked)
         _logger.info("round %d: decoding", number)
         with (
-            self._translating(f"run{number}", self.sentences, weights) as lists,
+            self._translating(f"run{number}", self.sentences, weights, number) as lists,
             open_output(str(path)) as stream,
         ):
             pool = self.reader.read(_written(lists, stream), checked)
@@ -226,12 +227,18 @@ class Rounds:
 
     @contextlib.contextmanager
     def _translating(
-        self, name: str, sentences: Sequence[SystemSentence], weights: Weights
+        self, name: str, sentences: Sequence[SystemSentence], weights: Weights, number: int = 0
     ) -> Iterator[Iterator[NbestList]]:
-        """Yield the list of each sentence, lazily; errors quote what a decoder wrote to stderr."""
+        """Yield the list of each sentence, lazily; errors quote what a decoder wrote to stderr.
+
+        :param number: of the round; progress is the share of all rounds.
+        """
         remove_rounds(self.work, f"{name}.")  # links and pipes among them
         prefix = str(self.work / name)
-        with Meter("decode", "sentences", self.progress, total=len(sentences)) as meter:
+        total = len(sentences) * (self.most if number else 1)
+        meter = Meter("decode", "sentences", self.progress, total=total)
+        meter.skipped = len(sentences) * max(number - 1, 0)
+        with meter:
 
             def lists() -> Iterator[NbestList]:
                 for found in self.translator.lists(sentences, weights, prefix):

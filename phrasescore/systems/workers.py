@@ -84,7 +84,8 @@ class TextSearch:
             copied = int(self._pool.submit(None).result().words)
             self._stack = stack.pop_all()
         words = sum(len(sentence.tokens) for sentence in sentences)
-        line = f"{copied:,} of {words:,} source words are not in the table, and are copied"
+        unit = "characters" if configuration.characters else "words"
+        line = f"{copied:,} of {words:,} source {unit} are not in the table, and are copied"
         if 2 * copied > words:
             _logger.warning("%s; is it a table for this language?", line)
         else:

@@ -54,6 +54,7 @@ class TrainingProgress:
     words_per_second: float
     share: float | None  # the used share of the nearest limit; None if the run has no limit
     latest: CurvePoint | None  # the latest point of the curve, if any
+    is_validating: bool = False  # after the update
 
 
 class TrainingLoop:
@@ -256,6 +257,7 @@ class TrainingLoop:
     def _validate(self) -> None:
         """Validate, add a point to the curve, and save the weights if they are the best so far."""
         self._check_losses()
+        self._report(self._progress(is_validating=True))
         state = self.state
         with self._average():
             quality = self._measure() if self.num_held_out else None
@@ -353,7 +355,7 @@ class TrainingLoop:
             self._folder.save_state(self.state, self._network, self._optimizer, self._recent)
         self._saved_update, self._saved_at = self.state.update, time.monotonic()
 
-    def _progress(self) -> TrainingProgress:
+    def _progress(self, *, is_validating: bool = False) -> TrainingProgress:
         state = self.state
         here = max(state.seconds - self._seconds_before, 1e-9)
         return TrainingProgress(
@@ -363,6 +365,7 @@ class TrainingLoop:
             words_per_second=self._words / here,
             share=min(self._used_share(), 1.0) or None,
             latest=state.curve[-1] if state.curve else None,
+            is_validating=is_validating,
         )
 
 

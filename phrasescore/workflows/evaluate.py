@@ -1,6 +1,5 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
-import hashlib
 import json
 import logging
 import os
@@ -45,7 +44,6 @@ TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number
 _ERROR_RATES = ("TER", "CER")  # lower is better
 _TEST_NAMES = {"bootstrap": "paired bootstrap", "approximate": "paired approximate randomization"}
 _SACREBLEU_NAMES = ("bleu", "chrf2", "chrf2++", "ter")
-_ROWS = 1000  # number of sentences that a program gets at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -383,13 +381,6 @@ def score_with_program(
     """Ask a program for the scores of all translations; return the metric that has them."""
     texts = [system.text.texts for system in comparison.systems]
     rows = list(dict.fromkeys(row for text in texts for row in comparison.rows(text)))
-    scores: list[float] = []
-    with Meter(name, "sentences", progress, total=len(rows)) as meter, program.computing():
-        for start in range(0, len(rows), _ROWS):
-            answers = program.ask(rows[start : start + _ROWS])
-            scores += answers
-            meter.update(len(answers))
-    version = hashlib.sha256(program.rows[0].fingerprint.encode()).hexdigest()[:8]
+    scores = program.ask_all(name, rows, progress)
     known = dict(zip(rows, scores, strict=True))
-    references = len(comparison.references)
-    return MeanMetric(name, known, comparison.rows, references, f"program {version}")
+    return MeanMetric(name, known, comparison.rows, len(comparison.references), program.version)

@@ -51,8 +51,14 @@ def system_facts(system: System) -> dict[str, str]:
         )
     for column in system.columns:
         facts[f"column {column.name}"] = "; ".join([column.argument, *_options(column)])
-    text = {key: value for key, value in dataclasses.asdict(system.text).items() if value}
-    facts["text"] = _settings(text) or "the words of the system, separated by blanks"
+    rules = dataclasses.asdict(system.text).items()
+    text = {
+        key: _short(str(value)) if isinstance(value, Path) else value
+        for key, value in rules
+        if value
+    }
+    is_split = ini is not None and ini.text_settings().characters
+    facts["text"] = _settings(text) or f"{'characters' if is_split else 'words'} of the system"
     given = {} if ini is None else ini.first_lines()
     limits = {name: given[name].words[0].group() for name in LIMITS if name in given}
     facts["limits"] = _settings({**limits, **system.limits}) or "Moses' defaults"
@@ -67,12 +73,17 @@ def _file(path: str) -> str:
     found = [f"{path}{end}" for end in ("", ".gz", *BINARY_ENDINGS)]
     found = [each for each in found if os.path.exists(each)]
     if not found:
-        return f"{path} (missing)"
+        return f"{_short(path)} (missing)"
     files = [Path(found[0]), *Path(found[0]).rglob("*")]
     size = sum(each.stat().st_size for each in files if each.is_file())
     kind = f"{Config.of_model(path).kind}, " if os.path.exists(f"{path}/config.toml") else ""
     shown = f"{size / 1e6:,.1f} MB" if size > 1e5 else f"{size / 1e3:,.1f} kB"
-    return f"{found[0]} ({kind}{shown})"
+    return f"{_short(found[0])} ({kind}{shown})"
+
+
+def _short(path: str) -> str:
+    """Return a path as it is written with fewer characters."""
+    return min(os.path.abspath(path), os.path.relpath(path), key=len)
 
 
 def _weights(system: System, name: str, *, is_searched: bool = True) -> Iterator[str]:

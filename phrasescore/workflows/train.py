@@ -167,6 +167,9 @@ def _check_arguments(
 
 def report_update(meter: Meter, now: TrainingProgress, curve: list[CurvePoint]) -> None:
     """Count an update; add a new point to the curve, and log it."""
+    if now.is_validating:
+        meter.show("validating")
+        return
     meter.skipped, meter.share = now.update - meter.done - 1, now.share
     note = f"loss {now.loss:.3f}, epoch {now.epochs:.2f}, {now.words_per_second:,.0f} words/s"
     meter.update(1, note)

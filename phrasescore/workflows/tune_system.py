@@ -86,7 +86,7 @@ def tune_system(
     sentences = [translator.prepare(number, line) for number, line in enumerate(lines, start=1)]
     reader = ListReader(known, settings.metric)
     run = TuningRun(
-        Rounds(translator, sentences, work, reader, progress),
+        Rounds(translator, sentences, work, reader, progress, settings.iterations),
         settings,
         Optimiser(settings, compute.threads),
         first,

@@ -18,9 +18,10 @@ from moses_integration.source_text import markup_of, read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.sentences import find_references
-from phrasescore.features.columns import Column
+from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
+from phrasescore.features.program import Command
 from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.settings import old_names
@@ -46,6 +47,8 @@ class TextSet:
     name: str
     source: Path
     references: tuple[Path, ...]
+    # Source and references before tokenisation: translations are measured as text, too.
+    raw: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ class _File:
     engine: Engine = field(default_factory=Engine)
     models: dict[str, ModelPlan] = field(default_factory=dict)
     features: dict[str, Any] = field(default_factory=dict)
+    metrics: dict[str, Any] = field(default_factory=dict)
     tuning: Tuning = field(default_factory=Tuning)
     text: TextProcessing | None = None
     systems: Any = PAPER
@@ -138,6 +142,7 @@ class Experiment:
     tuning: Tuning
     systems: tuple[Row, ...]  # the first system is the baseline
     text: TextProcessing | None = None  # for system.toml; None if moses.ini records it
+    program: Command | None = None  # a metric of test sets
     absolute: frozenset[str] = frozenset()  # the absolute paths in the file
 
     def in_search(self, row: Row) -> tuple[str, ...]:
@@ -170,6 +175,11 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     if data.train is not None and len(data.train) != 2:
         problem = f"expected the source and the target side, got {len(data.train)} files"
         raise whole.table("data").error("train", problem)
+    for each in data.texts:
+        if len(each.raw) == 1 or (each.raw and each is data.dev):
+            name = "dev" if each is data.dev else f"test.{each.name}"
+            problem = "expected the source and the references of a test set, as raw text"
+            raise whole.table("data").table(name).error("raw", problem)
     if not data.test:
         raise whole.table("data").error("test", "is missing: expected a table [data.test.NAME]")
     if engine.decoder == "moses" and engine.moses_bin is None:
@@ -182,6 +192,9 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")
+    program = read_column(whole.table("metrics")) if file.metrics else None
+    if program is not None and not isinstance(program, Command):
+        raise whole.error("metrics", f"expected a command, found {program.kind()}")
     models = {
         name: rows.check_model(whole.table("models"), model, file.models)
         for name, model in file.models.items()
@@ -215,16 +228,15 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         if str(written.references[0]) in absolute:  # it may stand for several
             absolute.update(map(str, text_set.references))
     data = replace(data, dev=dev, test=dict(zip(data.test, tests, strict=True)))
-    return Experiment(
-        path, data, engine, models, features, tuning, systems, file.text, frozenset(absolute)
-    )
+    own = (models, features, tuning, systems, file.text, program, frozenset(absolute))
+    return Experiment(path, data, engine, *own)
 
 
 def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
     """Reject missing or mismatched files; if steps are only shown, models may be in training."""
     texts = wanted.data.texts
     models = wanted.models.values()
-    paths = [path for text in texts for path in (text.source, *text.references)]
+    paths = [path for text in texts for path in (text.source, *text.references, *text.raw)]
     aligned = () if wanted.data.alignments is None else (wanted.data.alignments,)
     paths += [*(wanted.data.train or ()), *aligned, *wanted.data.monolingual, *files]
     paths += [model.backoff_lm for model in models if model.backoff_lm]
@@ -244,7 +256,7 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         problem = "expected a system of words: the n-gram models of this one have characters"
         raise ConfigError(wanted.path, "[data] monolingual", problem)
     for text in texts:
-        _check_length(text.source, text.references)
+        _check_length(text.source, (*text.references, *text.raw))
         # Rejects lines that no decoder accepts.
         read_source(str(text.source), markup, characters=characters)
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):

@@ -13,18 +13,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
 from moses_integration.moses_ini import MosesIni, load_weights
+from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
 from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
+from phrasescore.features.program import Command, ProgramScore
 from phrasescore.io.output import open_output
+from phrasescore.io.text import read_lines
 from phrasescore.progress import ProgressCallback
 from phrasescore.records import ConfidenceCurve, WeightPair, Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import TomlTable
 from phrasescore.settings.training import RoundTuning, UnfinishedRun
 from phrasescore.systems.folder import WEIGHTS
-from phrasescore.systems.system import Moses, System
-from phrasescore.systems.text import TextProcessing
+from phrasescore.systems.system import Moses, System, read_system
+from phrasescore.systems.text import TextConverter, TextProcessing
 
 if TYPE_CHECKING:
     from phrasescore.workflows.experiment.config import TextSet
@@ -38,6 +41,7 @@ FUNCTIONS = {  # by the verbs with which the names of steps begin
     "annotate": "phrasescore.workflows.annotate:annotate",
     "tune": "phrasescore.workflows.experiment.functions:tune_row",
     "translate": "phrasescore.workflows.experiment.functions:translate_row",
+    "measure": "phrasescore.workflows.experiment.functions:measure_text",
 }
 _NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
 REPORT, WORK = "report.json", "tuning"  # of tuning, in the folder of a system
@@ -185,6 +189,14 @@ class Run:
         """Return the path of a text's translation."""
         return self.folder / f"{text.name}.out"
 
+    def restored(self, text: "TextSet") -> Path:
+        """Return the path of a translation as it is measured: raw text, if that is known."""
+        return self.folder / f"{text.name}.txt" if text.raw else self.output(text)
+
+    def scores(self, text: "TextSet") -> Path:
+        """Return the path of a program's scores of a text's sentences."""
+        return self.folder / f"{text.name}.scores"
+
     def remarks(self, report: TuneReport) -> Iterator[str]:
         """Yield remarks for readers of the table, based on the tuning report."""
         idle = [
@@ -270,10 +282,40 @@ def translate_row(
     source: Path,
     output: Path,
     *,
+    restored: Path | None = None,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> None:
-    """Translate a text with the system in the folder of a row, which has these parts."""
+    """Translate a text with the system in the folder of a row, which has these parts.
+
+    :param restored: a file for the translations as raw text.
+    """
     from phrasescore.workflows.translate import translate
 
-    translate(system, source, output, tokenized=True, compute=compute, progress=progress)
+    read = read_system(system)
+    translate(read, source, output, tokenized=True, compute=compute, progress=progress)
+    if restored is not None:
+        converter = TextConverter(str(output), read.text, None)
+        with open_output(str(restored)) as stream:
+            for line in read_lines(str(output)):
+                stream.write(f"{converter.restore(line.decode())}\n".encode())
+
+
+def measure_text(
+    program: Column,
+    source: Path,
+    translations: Path,
+    references: tuple[Path, ...],
+    output: Path,
+    *,
+    progress: ProgressCallback | None = None,
+) -> None:
+    """Write the score of each translation, by a program that is a metric."""
+    assert isinstance(program, Command)
+    texts = [read_sentences(str(path)) for path in (source, translations, *references)]
+    rows = list(zip(*(each.texts for each in texts), strict=True))
+    scores = ProgramScore(program.command, seconds=program.timeout).ask_all(
+        "measure", rows, progress
+    )
+    with open_output(str(output)) as stream:
+        stream.writelines(f"{score!r}\n".encode() for score in scores)

@@ -156,7 +156,7 @@ def _write(
     characters, markup = search.characters, markup_of(ini)
     table = Path(search.slot("PhraseDictionaryMemory").arguments["path"])
 
-    texts = SystemText.of(ini, table).prepare(texts, folder)
+    given, texts = texts, SystemText.of(ini, table).prepare(texts, folder)
     train, monolingual = texts.pop("train"), texts.pop(MONOLINGUAL, ())
     pairs = sum(1 for _ in read_parallel_text(*map(str, train)))
     alignments = None if given_alignments is None else Path(given_alignments)
@@ -178,6 +178,7 @@ def _write(
         alignments=alignments,
         monolingual=monolingual,
         texts=texts,
+        raw={name: given[name] for name in texts if name != "dev" and given[name] != texts[name]},
         stack=None if has_limits else _STACK,
         is_short=characters and 2 * sum(len(words) < _SHORT for words in dev) > len(dev),
         jobs=jobs,

@@ -12,6 +12,7 @@ from moses_integration.moses_ini import MosesIni
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.features.columns import Column, number_names
 from phrasescore.features.model import network_name
+from phrasescore.features.program import Command
 from phrasescore.io.journal import digest_text
 from phrasescore.io.resumable import work_files
 from phrasescore.settings.compute import Compute
@@ -243,9 +244,10 @@ class _Planner:
         return ini.to_bytes()
 
     def _tuned(self, run: Run) -> list[Step]:
-        """Return the steps that tune a row, and translate the test sets."""
-        tests = self._wanted.data.tests
-        return [self._tune(run), *(self._translate(run, text) for text in tests)]
+        """Return the steps that tune a row, and translate and measure the test sets."""
+        tests, program = self._wanted.data.tests, self._wanted.program
+        measured = [] if program is None else [self._measure(run, text, program) for text in tests]
+        return [self._tune(run), *(self._translate(run, text) for text in tests), *measured]
 
     def _tune(self, run: Run) -> Step:
         engine, dev, row = self._engine, self._wanted.data.dev, run.row
@@ -280,20 +282,38 @@ class _Planner:
 
     def _translate(self, run: Run, text: TextSet) -> Step:
         output = run.output(text)
-        settings = {
+        settings: dict[str, Any] = {
             "parts": run.parts,
             "system": run.folder,
             "source": text.source,
             "output": output,
             "compute": self._engine.compute,
         }
+        if text.raw:
+            settings["restored"] = run.restored(text)
         return Step(
             f"translate {text.name} {run.row.name} seed {run.seed}",
             "translate",
             settings,
             (*run.inputs, text.source, run.weights),
-            (output,),
+            tuple(dict.fromkeys((output, run.restored(text)))),
             description=f"{text.source.name} to {self._names.of(output)}",
+        )
+
+    def _measure(self, run: Run, text: TextSet, program: Command) -> Step:
+        source, *references = text.raw or (text.source, *text.references)
+        files = {
+            "source": source,
+            "translations": run.restored(text),
+            "references": tuple(references),
+        }
+        return Step(
+            f"measure {text.name} {run.row.name} seed {run.seed}",
+            "measure",
+            {"program": program, **files, "output": run.scores(text)},
+            (*_read_by((program,)), source, run.restored(text), *references),
+            (run.scores(text),),
+            description=f"{run.restored(text).name} by {program.title}",
         )
 
 

@@ -11,10 +11,12 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
+from phrasescore.progress import Progress, ProgressCallback
 from phrasescore.workflows.experiment.functions import written
 from phrasescore.workflows.experiment.steps import Step, StepState
 
@@ -27,10 +29,11 @@ _TAIL_BYTES = 8192
 
 
 class Message(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A line of JSON on the stdout of a step's process: a warning, or the step's progress."""
+    """A line of JSON on the stdout of a step's process."""
 
     warning: str = ""
-    news: str = ""
+    news: str = ""  # such as a round of tuning
+    progress: Progress | None = None
 
 
 class RunningStep:
@@ -74,11 +77,12 @@ class RunningStep:
 
     def wait(self, seconds: float) -> int | None:
         """Wait for the process; return its exit code, or None after ``seconds``."""
+        self.state.spent = self.before + time.monotonic() - self._start
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=seconds)
         return None
 
-    def read_messages(self, say: Callable[[str], None]) -> bool:
+    def read_messages(self, say: Callable[[str], None], progress: ProgressCallback) -> bool:
         """Report progress, and add warnings to the state; return whether there are new ones."""
         *lines, self._partial = (self._partial + (self._messages.read() or b"")).split(b"\n")
         known = self.state.warnings
@@ -89,12 +93,13 @@ class RunningStep:
             if message.news:
                 verb = f"{self.step.name.partition(' ')[0]}: "
                 say(f"{self.step.name}: {message.news.removeprefix(verb)}")
+            if message.progress is not None:
+                progress(replace(message.progress, task=self.step.name))
         return self.state.warnings is not known
 
     def close(self) -> None:
-        """Close the message stream, and record the time that the step took."""
+        """Close the message stream."""
         self._messages.close()
-        self.state.spent = self.before + time.monotonic() - self._start
 
     def signal(self, number: int) -> None:
         """Send a signal to the step's process group."""

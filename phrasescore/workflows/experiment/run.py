@@ -4,8 +4,10 @@ Each step runs in its own process, so that it cannot change the memory or thread
 """
 
 import logging
+import math
 import os
 import re
+import time
 from collections.abc import Callable, Sequence
 from itertools import compress
 from pathlib import Path
@@ -14,7 +16,7 @@ from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.io.folders import locked
-from phrasescore.progress import Meter, ProgressCallback, format_duration
+from phrasescore.progress import Progress, ProgressCallback, format_duration
 from phrasescore.systems.folder import SYSTEM
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
 from phrasescore.workflows.experiment.plan import Plan, build_plan
@@ -48,6 +50,7 @@ def run_experiment(
     *,
     rows: Sequence[str] = (),
     command: str = "",
+    show: Callable[[SystemsTable], None] | None = None,
     progress: ProgressCallback | None = None,
 ) -> SystemsTable:
     """Run the steps of an experiment that are not done, and return its table.
@@ -60,21 +63,22 @@ def run_experiment(
     :param rows: the rows to make, with what they need; empty for all. The table keeps other rows
         that are done.
     :param command: the command that the page shows at its end.
-    :param progress: called with the number of steps that are done.
+    :param show: called with the table so far.
+    :param progress: called with the progress of the whole, which has no unit, and of each step,
+        which is ``finished`` without a unit.
     :raises ConfigError: if the file is invalid.
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message ends
         with the last lines of the step's log.
     """
     wanted, plan = _prepare(config, folder, only_shown=False)
     steps = plan.needed(rows) if rows else plan.steps
-    outputs = {run.output(text) for run in plan.runs for text in wanted.data.texts}
-    outputs |= {run.report for run in plan.runs}
+    outputs = {run.report for run in plan.runs}
+    for run in plan.runs:
+        for text in wanted.data.texts:
+            outputs |= {run.output(text), run.scores(text)}
     # Outputs that exist for the current settings; an older run may have left others.
     existing: set[Path] = set()
-    with (
-        locked(plan.names.folder) as lock,
-        Meter("experiment", "steps", progress, total=len(steps)) as meter,
-    ):
+    with locked(plan.names.folder) as lock:
         states = StepStates(plan.names, plan.written)
         states.write_files()
         plan.make_links()
@@ -95,23 +99,29 @@ def run_experiment(
 
         def after(step: Step, was_run: bool) -> None:
             if add(step) and was_run:
-                write_table(table(), plan.names, command, is_final=False)
-            meter.update(note=step.name)
+                found = table(is_final=False)
+                write_table(found, plan.names, command, is_final=False)
+                if show is not None:
+                    show(found)
 
-        def table() -> SystemsTable:
+        def table(*, is_final: bool) -> SystemsTable:
             warnings = [
                 f"{step.name}: {line}"
                 for step in plan.steps
                 if states.is_done(step)
                 for line in states.state(step).warnings
             ]
-            return measure(wanted, plan, existing, warnings)
+            return measure(wanted, plan, existing, warnings, is_final=is_final)
 
-        for step in done.difference(steps):  # of other rows
+        for step in done:
             add(step)
+        if existing and show is not None:
+            show(table(is_final=False))
         logs, jobs = plan.names.folder / LOGS, wanted.engine.jobs
-        run_steps(steps, states, logs, jobs, _logger.info, after, (lock,))
-        result = table()
+        run_steps(
+            steps, states, logs, jobs, _logger.info, after, (lock,), progress or (lambda _: None)
+        )
+        result = table(is_final=True)
         write_table(result, plan.names, command)
         return result
 
@@ -133,6 +143,7 @@ def run_steps(
     say: Callable[[str], None],
     after: Callable[[Step, bool], None],
     kept_open: Sequence[int] = (),
+    progress: ProgressCallback = lambda _: None,
 ) -> None:
     """Run the steps that are not done.
 
@@ -144,6 +155,10 @@ def run_steps(
     """
     waiting = list(steps)
     running: list[RunningStep] = []
+    shown = -math.inf  # when the progress of the whole was shown
+
+    def whole() -> Progress:
+        return whole_progress(steps, states, [*waiting, *(each.step for each in running)], jobs)
 
     def position(step: Step) -> str:
         return f"step {steps.index(step) + 1} of {len(steps)}"
@@ -159,6 +174,7 @@ def run_steps(
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         resume = is_resumed and bool(step.partial)
+        progress(Progress(step.name, "", 0))
         return RunningStep(step, states.state(step), log, kept_open, resume=resume)
 
     def finish(step: Step) -> None:
@@ -168,6 +184,9 @@ def run_steps(
 
     try:
         while waiting or running:
+            if time.monotonic() > shown + 1:
+                shown = time.monotonic()
+                progress(whole())
             while len(running) < jobs:
                 step = next_step(waiting, [process.step for process in running])
                 if step is None:
@@ -183,11 +202,12 @@ def run_steps(
                     running.append(start(step))
             for process in list(running):
                 code = process.wait(_LOOK_EVERY)
-                if process.read_messages(say):
+                if process.read_messages(say, progress):
                     states.write()  # in case the run is killed later
                 if code is not None:
                     running.remove(process)
                     process.close()
+                    progress(Progress(process.step.name, "", 0, finished=True))
                     if (problem := process.problem(code)) is not None:
                         states.discard(process.step)
                         if code == _INTERRUPTED:
@@ -195,24 +215,30 @@ def run_steps(
                         raise PhrasescoreError(problem)
                     states.finish(process.step)
                     took = format_duration(states.state(process.step).seconds or 0)
-                    unfinished = [*waiting, *(other.step for other in running)]
-                    left = time_left(steps, states, unfinished, jobs)
+                    left = f"; {whole().state}".removesuffix("; ")
                     say(f"{position(process.step)}: {process.step.name} took {took}{left}")
                     finish(process.step)
+        progress(whole())
     except BaseException:
-        try:
-            stop(running)
-        finally:
-            for process in running:
-                process.close()
-                states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
+        _stop(running, states, say)
         raise
 
 
-def time_left(
+def _stop(running: Sequence[RunningStep], states: StepStates, say: Callable[[str], None]) -> None:
+    if running:
+        say("stopping: the running steps save their work; a second Ctrl-C ends them at once")
+    try:
+        stop(running)
+    finally:
+        for process in running:
+            process.close()
+            states.discard(process.step)  # some steps leave incomplete output after Ctrl-C
+
+
+def whole_progress(
     steps: Sequence[Step], states: StepStates, unfinished: Sequence[Step], jobs: int
-) -> str:
-    """Return text about the time that the unfinished steps take, or "" if nothing is known.
+) -> Progress:
+    """Return the progress of all steps, with text about the time that the unfinished ones take.
 
     Training has its limit of time; other steps take as long as finished steps of the same function.
     """
@@ -224,16 +250,20 @@ def time_left(
     for step in unfinished:
         if states.is_done(step):
             continue
+        spent = states.state(step).spent
         minutes = getattr(step.settings.get("settings"), "minutes", None)
         if minutes is not None:
-            total += 60 * minutes
+            total += max(60 * minutes - spent, 0)
         elif (known := times.get(step.function)) is not None:
-            total += sum(known) / len(known)
+            total += max(sum(known) / len(known) - spent, 0)
         else:
             is_known = False
-    if not total:
-        return ""
-    return f"; {'about' if is_known else 'more than'} {format_duration(total / jobs)} left"
+    spent = sum(state.seconds or state.spent for state in map(states.state, steps))
+    done = len(steps) - len(unfinished)
+    share = spent / (spent + total) if is_known and spent else done / len(steps)
+    time = f"{'about' if is_known else 'more than'} {format_duration(total / jobs)} left"
+    note = f"{done} of {len(steps)} steps"
+    return Progress("experiment", "", done, share=share, note=note, state=time if total else "")
 
 
 def next_step(waiting: Sequence[Step], running: Sequence[Step]) -> Step | None:

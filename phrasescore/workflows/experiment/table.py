@@ -3,8 +3,11 @@
 import os
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+
+from sacrebleu.metrics.base import Metric
 
 from phrasescore.arguments import TableMetric
 from phrasescore.evaluation.comparison import (
@@ -14,8 +17,10 @@ from phrasescore.evaluation.comparison import (
     read_translations,
 )
 from phrasescore.evaluation.sentences import read_sentences
+from phrasescore.evaluation.significance import MeanMetric, Row
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
 from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
+from phrasescore.features.program import Command, ProgramScore
 from phrasescore.io.output import open_output
 from phrasescore.report.make_report import make_report
 from phrasescore.settings.evaluation import SectionName
@@ -36,19 +41,37 @@ ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more r
 
 
 def measure(
-    wanted: Experiment, plan: Plan, existing: Collection[Path], warnings: Sequence[str] = ()
+    wanted: Experiment,
+    plan: Plan,
+    existing: Collection[Path],
+    warnings: Sequence[str] = (),
+    *,
+    is_final: bool = True,
 ) -> SystemsTable:
-    """Return the table for the texts that have been translated so far."""
+    """Return the table for the texts translated so far; only the final one has all tests."""
     texts, names, metric = wanted.data.texts, plan.names, wanted.tuning.table_metric
     runs_by_name: dict[str, list[Run]] = {}
     for run in plan.runs:
         runs_by_name.setdefault(run.row.name, []).append(run)
     scores: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
+    others: dict[str, dict[str, SystemScore]] = {name: {} for name in runs_by_name}
+    signatures: dict[str, str] = {}
     for text in texts:
-        for name, score in _compare(text, runs_by_name, existing, metric, is_test=text != texts[0]):
-            scores[name][text.name] = score
+        is_test = text is not texts[0]
+        # On the text of tuning, a p-value says nothing: each system had its choice there.
+        outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
+        compared = _compare(outputs, text.references, metric, has_baseline=is_test)
+        if compared is not None:
+            for system, score in zip(compared.systems, compared.scores, strict=True):
+                scores[system.name][text.name] = score
+        further = _further(wanted.program, text, runs_by_name, existing, has_baseline=is_final)
+        for title, other, compared in further if is_test else ():
+            for system, score in zip(compared.systems, compared.scores_by(other), strict=True):
+                others[system.name][f"{text.name} {title}"] = score
+            signatures[title] = f"{title}: {other.get_signature().format()}."
     rows = tuple(
-        _row(name, own, existing, scores[name], texts, names) for name, own in runs_by_name.items()
+        _row(name, own, existing, (scores[name], others[name]), texts, names)
+        for name, own in runs_by_name.items()
     )
     remarks = [(row.name, remark) for row in rows for remark in row.remarks]
     # A warning from tuning is already one of the remarks.
@@ -56,6 +79,7 @@ def measure(
     is_compared = any(each.p_value is not None for row in rows for each in row.scores.values())
     all_notes = (
         METRICS[metric],
+        *signatures.values(),
         *([P_VALUES] if is_compared else []),
         ROUNDS,
         *(f"* {name}: {remark}." for name, remark in remarks),
@@ -75,26 +99,55 @@ def measure(
 
 
 def _compare(
+    paths: Mapping[str, Sequence[Path]],
+    references: Sequence[Path],
+    metric: TableMetric = "bleu",
+    *,
+    has_baseline: bool,
+) -> Comparison | None:
+    """Return a comparison of the systems that have translations; None if none has."""
+    systems = [
+        ComparedSystem(name, [read_translations(str(path)) for path in own])
+        for name, own in paths.items()
+        if own
+    ]
+    if not systems:
+        return None
+    texts = [read_sentences(str(path)) for path in references]
+    has_baseline &= systems[0].name == next(iter(paths))
+    return Comparison(systems, texts, has_baseline=has_baseline, metric=metric)
+
+
+def _further(
+    program: Command | None,
     text: TextSet,
     runs_by_name: Mapping[str, Sequence[Run]],
     existing: Collection[Path],
-    metric: TableMetric,
     *,
-    is_test: bool,
-) -> Iterable[tuple[str, SystemScore]]:
-    outputs = {name: _outputs(runs, text, existing) for name, runs in runs_by_name.items()}
-    systems = [
-        ComparedSystem(name, [read_translations(str(path)) for path in paths])
-        for name, paths in outputs.items()
-        if paths
-    ]
-    if not systems:
-        return ()
-    references = [read_sentences(str(path)) for path in text.references]
-    # On the text of tuning, a p-value says nothing: each system had its choice there.
-    is_compared = is_test and systems[0].name == next(iter(outputs))
-    compared = Comparison(systems, references, has_baseline=is_compared, metric=metric)
-    return zip((system.name for system in systems), compared.scores, strict=True)
+    has_baseline: bool,
+) -> Iterator[tuple[str, Metric, Comparison]]:
+    """Yield the name of each further metric, the metric, and a comparison for it."""
+    references = text.raw[1:] or text.references
+
+    def compare(measured: Callable[[Run], Path]) -> Comparison | None:
+        paths = {
+            name: [run.restored(text) for run in runs if measured(run) in existing]
+            for name, runs in runs_by_name.items()
+        }
+        return _compare(paths, references, has_baseline=has_baseline)
+
+    if text.raw and (found := compare(lambda run: run.output(text))) is not None:
+        yield "BLEU-13a", found.build_metric("bleu", "13a"), found
+        yield "chrF2++", found.build_metric("chrf++"), found
+    if program is not None and (found := compare(lambda run: run.scores(text))) is not None:
+        scores: dict[Row, float] = {}
+        for run in chain.from_iterable(runs_by_name.values()):
+            if run.scores(text) in existing:
+                rows = found.rows(read_translations(str(run.restored(text))).texts)
+                values = map(float, run.scores(text).read_text().splitlines())
+                scores |= dict(zip(rows, values, strict=True))
+        details = found.rows, len(references), ProgramScore(program.command).version
+        yield program.title, MeanMetric(program.title, scores, *details), found
 
 
 def _outputs(runs: Sequence[Run], text: TextSet, existing: Collection[Path]) -> list[Path]:
@@ -105,7 +158,7 @@ def _row(
     name: str,
     runs: Sequence[Run],
     existing: Collection[Path],
-    scores: dict[str, SystemScore],
+    measured: tuple[dict[str, SystemScore], dict[str, SystemScore]],
     texts: Sequence[TextSet],
     names: FileNames,
 ) -> TableRow:
@@ -116,6 +169,7 @@ def _row(
         for remark in (*run.remarks(report), *_worse(run, report, existing))
     )
     best = max(done, key=lambda pair: pair[1].reached, default=None)
+    scores, others = measured
     return TableRow(
         name,
         rounds=tuple(
@@ -134,6 +188,7 @@ def _row(
             if text.name in scores
         },
         scores=scores,
+        others=others,
     )
 
 

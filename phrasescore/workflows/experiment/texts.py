@@ -100,7 +100,8 @@ class SystemText:
             if (total := sum(map(len, first))) == 0:
                 problem = f"expected sentences, found no words{lines and f' in{lines}'}"
                 raise DataError(str(path), None, problem)
-            part = f"{total:,} words{lines and f' of{lines}'}"
+            unit = "characters" if self.characters else "words"
+            part = f"{total:,} {unit}{lines and f' of{lines}'}"
             problem = f"{unknown.total():,} of {part} are not in {self.table.name}"
             if 2 * unknown.total() > total:
                 examples = ", ".join(shorten(word) for word, _ in unknown.most_common(3))

@@ -137,15 +137,6 @@ def test_quiet_shows_nothing(caplog: pytest.LogCaptureFixture) -> None:
     assert (terminal.getvalue(), caplog.messages) == ("", [])
 
 
-def test_closing_leaves_no_summary_and_no_bar(caplog: pytest.LogCaptureFixture) -> None:
-    terminal = Terminal()
-    show = ProgressDisplay(terminal, Clock())
-    show(Progress("show", "lines", 0, 4))
-    show.close()
-    assert screen(terminal.getvalue()) == [""]
-    assert caplog.messages == []
-
-
 def test_a_slow_rate_keeps_two_digits(caplog: pytest.LogCaptureFixture) -> None:
     clock = Clock()
     show = ProgressDisplay(io.StringIO(), clock)
@@ -251,13 +242,16 @@ def test_ctrl_c_and_a_message_leave_no_fragment_of_a_bar(monkeypatch: pytest.Mon
     assert screen(data) == ["phrasescore: interrupted", ""]
 
 
-def test_two_bars_stand_below_each_other_and_leave_nothing() -> None:
+def test_bars_stand_below_each_other_and_a_table_and_leave_nothing() -> None:
     def act(stream: TextIO) -> None:
         show = ProgressDisplay(stream, Clock())
         show(Progress("one", "lines", 0, 4))
-        show(Progress("two", "lines", 0, 4))
+        show.show_above(["a table"])
+        show(Progress("two", "", 5, share=0.5, state="validating"))
         with show.without_bars():
             stream.write("a message\n")
+        stream.write("\0")
+        show.show_above(["row"] * 30)  # there is no room for it
         stream.write("\0")
         show(Progress("one", "lines", 4, 4, finished=True))
         with show.without_bars():
@@ -265,9 +259,12 @@ def test_two_bars_stand_below_each_other_and_leave_nothing() -> None:
         show.close()
         stream.write("the end")
 
-    data = drawn(act)
-    assert screen(data.partition("\0")[0]) == ["a message", "one: starting", "two: starting"]
-    assert [line for line in screen(data.replace("\0", "")) if line] == [
+    first, second, third = drawn(act).split("\0")
+    lines = ["a message", "a table", "one: starting", "two: validating,  50% |"]
+    assert [line[:23] for line in screen(first)] == lines
+    del lines[1]
+    assert [line[:23] for line in screen(first + second) if line] == lines
+    assert [line for line in screen(first + second + third) if line] == [
         *("a message", "one is done", "the end")
     ]
 

@@ -347,6 +347,8 @@ def test_bfloat16_trains_to_about_the_same_and_keeps_float32_weights(tmp_path: P
 def test_progress_tells_where_the_run_is(tmp_path: Path) -> None:
     seen: list[TrainingProgress] = []
     train_model(make_run(tmp_path), report=seen.append)
+    assert [now.update for now in seen if now.is_validating] == [6, 12, 18, 23]
+    seen = [now for now in seen if not now.is_validating]
     assert [now.update for now in seen] == list(range(1, 24))
     assert seen[10].epochs == 1.0
     assert seen[5].latest is None
@@ -361,7 +363,7 @@ def test_past_a_limit_the_whole_share_is_used(tmp_path: Path) -> None:
     # Six tenths of a microsecond, which are over before the first update is.
     config = TINY.override(["training.minutes=1e-8"])
     train_model(make_run(tmp_path, config), report=seen.append)
-    assert [now.share for now in seen] == [1.0]
+    assert [now.share for now in seen] == [1.0, 1.0]  # the second one while it validates
 
 
 def test_a_precision_that_the_device_lacks_is_refused(tmp_path: Path) -> None:

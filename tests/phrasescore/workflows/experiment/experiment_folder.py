@@ -1,6 +1,7 @@
 """A folder with all files of an experiment, and functions that work on it."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from phrasescore.workflows.experiment.config import read_experiment
 from phrasescore.workflows.experiment.functions import Run
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.steps import Step
-from tests.command_line import run
+from tests.command_line import run, succeeded
 
 INI = """\
 [feature]
@@ -49,6 +50,15 @@ def steps_of(plan: Plan) -> dict[str, Step]:
 
 def experiment(*options: str) -> Result:
     return run("experiment", "x.toml", "-o", "out", *options)
+
+
+def planned(
+    *options: str, config: Path | str = "x.toml", out: Path | str = "out"
+) -> list[tuple[str, str]]:
+    """Return "done" or "to do" of each step of a dry run, and the rest of its line."""
+    shown = succeeded(run("experiment", config, "-o", out, "--dry-run", *options)).stdout
+    whole = re.sub(r"\n +(?!\d+  (?:done|to do)  )", " ", shown)
+    return re.findall(r"^ *\d+  (done|to do)  (.*)$", whole, re.MULTILINE)
 
 
 def write_tuned(run: Run, weights: Weights, reached: float = 50.0, **more: Any) -> None:

@@ -38,6 +38,8 @@ systems = ["Baseline", "+CSLM+RNN",
 MODELS = """
 [engine.search]
 stack = 5
+[metrics]
+command = "cat"
 [features]
 lexicon.lexicon = "lex"
 lm.lm = "five.arpa"
@@ -148,7 +150,9 @@ def test_warnings_are_sent_and_messages_stand_in_the_log(tmp_path: Path) -> None
     (tmp_path / "lex").write_text("a b 1\n")
     done = process(tmp_path, columns=[{"lexicon": str(tmp_path / "lex")}])
     assert done.returncode == 0
-    (message,) = map(json.loads, done.stdout.splitlines())
+    sent = list(map(json.loads, done.stdout.splitlines()))
+    (message,) = (each for each in sent if "progress" not in each)
+    assert sent[0]["progress"]["task"] == "annotate"
     assert "has no translation for 1 of 1 target words" in message["warning"]
     assert f"phrasescore: warning: {message['warning']}\n" in done.stderr
     assert "annotate: 1 line in" in done.stderr

@@ -12,6 +12,7 @@ from moses_integration.moses_ini import MosesIni
 from phrasescore.features.program import Command
 from phrasescore.systems.system import read_system
 from tests.command_line import run, succeeded
+from tests.phrasescore.workflows.experiment.experiment_folder import planned
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 
 ROW = (
@@ -41,9 +42,7 @@ def here(doubles: Path) -> Path:
 
 def check_done(config: Path | str, out: Path | str) -> None:
     """Check that all steps are done, and that all that is written names what there is."""
-    lines = succeeded(run("experiment", config, "-o", out, "--dry-run")).stdout.splitlines()
-    assert len(lines) == 8
-    assert [line.split()[1] for line in lines] == ["done"] * 8
+    assert [state for state, _ in planned(config=config, out=out)] == ["done"] * 8
     assert "8 of 8 steps are done" in succeeded(run("experiment", config, "-o", out)).stderr
     systems = sorted(Path(out).glob("*/system.toml"))
     assert len(systems) == 3
@@ -173,8 +172,8 @@ def test_a_name_is_no_setting_and_a_content_is_one(
 ) -> None:
     config = here / "x.toml"
     config.write_text(config.read_text().replace(old, new))
-    lines = succeeded(run("experiment", config, "-o", here / "out", "--dry-run")).stdout
-    assert [line.split()[1] for line in lines.splitlines()].count("to") == changed
+    states = [state for state, _ in planned(config=config, out=here / "out")]
+    assert states.count("to do") == changed
 
 
 @pytest.mark.slow

@@ -10,13 +10,19 @@ import pytest
 import phrasescore
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
+from phrasescore.settings.evaluation import Evaluating
 from phrasescore.systems.system import read_system
 from phrasescore.workflows.experiment.config import read_experiment
+from phrasescore.workflows.experiment.functions import run_step, written
+from phrasescore.workflows.experiment.plan import build_plan
 from phrasescore.workflows.experiment.table import measure
 from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import (
+    CONFIG,
     experiment,
     plan_of,
+    planned,
+    steps_of,
     write_tuned,
 )
 
@@ -56,7 +62,7 @@ def test_what_a_command_warns_of_is_said_and_stands_under_the_table(doubles: Pat
     seen: list[Progress] = []
     table = phrasescore.run_experiment("x.toml", "out", progress=seen.append)
     assert table.warnings == tuple(f"tune {row} seed 1: odd lists" for row in ("Baseline", "+RNN"))
-    assert (seen[0].done, seen[-1].done, seen[-1].total) == (0, 6, 6)
+    assert (seen[0].note, seen[-1].note, seen[-1].share) == ("0 of 6 steps", "6 of 6 steps", 1)
 
 
 def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
@@ -80,8 +86,7 @@ def test_some_rows_are_made_and_the_others_stay_in_the_table(doubles: Path) -> N
     (doubles / "x.toml").write_text(text.replace("'+RNN']", "'+RNN', '+LSTM', '+RNNsearch']"))
     succeeded(experiment("--rows", "+LSTM"))
     assert calls(doubles) == ["tune", "train", "tune", "translate"]
-    lines = succeeded(experiment("--rows", "+RNN,Baseline", "--dry-run")).stdout.splitlines()
-    assert [line.split()[1] for line in lines] == ["done", *["to"] * 5]
+    assert [state for state, _ in planned("--rows", "+RNN,Baseline")] == ["done", *["to do"] * 5]
     result = succeeded(experiment("--rows", "+RNN,Baseline"))
     assert "1 of 6 steps are done" in result.stderr
     assert calls(doubles) == ["translate", "train", "annotate", "tune", "translate"]
@@ -92,17 +97,48 @@ def test_some_rows_are_made_and_the_others_stay_in_the_table(doubles: Path) -> N
 
 
 def test_a_dry_run_lists_the_steps_and_writes_nothing(doubles: Path) -> None:
-    result = succeeded(experiment("--dry-run"))
-    assert [line.split()[1] for line in result.stdout.splitlines()] == ["to"] * 6
+    assert [state for state, _ in planned()] == ["to do"] * 6
+    assert max(map(len, experiment("--dry-run").stdout.splitlines())) <= 80
     assert not (doubles / "out").exists()
     experiment()
-    lines = experiment("--dry-run").stdout.splitlines()
-    assert [line.split()[:2] for line in lines] == [[str(n), "done"] for n in range(1, 7)]
-    assert lines[2].endswith("train encoder-decoder           encoder-decoder from table")
-    assert lines[-1].endswith("translate news +RNN seed 1      test.en to +RNN/news.out")
+    lines = planned()
+    assert [state for state, _ in lines] == ["done"] * 6
+    assert lines[2][1] == "train encoder-decoder           encoder-decoder from table"
+    assert lines[-1][1] == "translate news +RNN seed 1      test.en to +RNN/news.out"
     (doubles / "dev.fr").write_text("c\nd\n")
-    states = [line.split()[1] for line in experiment("--dry-run").stdout.splitlines()]
-    assert states == ["to", "to", "done", "done", "to", "to"]
+    assert [state for state, _ in planned()] == [*["to do"] * 2, *["done"] * 2, *["to do"] * 2]
+
+
+def test_translations_are_measured_as_text_and_by_a_program_too(folder: Path) -> None:
+    raw = "".join(f"The house of {number} is small, and old.\n" for number in range(40))
+    for name in ("test.raw", "test.en", "test.fr"):
+        (folder / name).write_text(raw)
+    code = "import sys\nfor line in sys.stdin: print(line.count('old'), flush=True)\n"
+    (folder / "qe.py").write_text(code)
+    config = CONFIG.replace('["test.fr"]', '["test.fr"], raw = ["test.raw", "test.raw"]')
+    more = "[tuning]\nreplicas = 1\n[metrics]\ncommand = 'python qe.py'\nname = 'OLD'\n"
+    (folder / "x.toml").write_text(f"systems = ['Baseline', '+RNN']\n{config}{more}")
+    plan = build_plan(wanted := read_experiment("x.toml"), folder / "out")
+    (text,), made = wanted.data.tests, set()
+    for each, end in zip(plan.runs, ("new.", "old."), strict=True):
+        write_tuned(each, {"LM0": (1.0,)}, 60.0)
+        each.output(text).write_text("other words\n" * 40)
+        each.restored(text).write_text(raw.replace("old.", end))
+        settings = written(steps_of(plan)[f"measure news {each.row.name} seed 1"].settings)
+        message = {"function": "measure", "settings": settings, "resume": False}
+        run_step(json.dumps(message).encode(), None)
+        made |= {each.output(text), each.report, each.scores(text)}
+    rows = measure(wanted, plan, made).rows
+    metrics = {"metrics": ("bleu", "chrf++"), "commands": ("python qe.py",), "names": ("OLD",)}
+    found = phrasescore.evaluate(
+        [str(each.restored(text)) for each in plan.runs], ["test.raw"], source="test.raw",
+        settings=Evaluating(**metrics, tokenize="13a", paired="approximate"),
+    )  # fmt: skip
+    for name, tested in zip(rows[0].others, found.comparisons, strict=True):
+        scores = [row.others[name] for row in rows]
+        expected = [(pytest.approx(each.score), each.p_value) for each in tested.systems]
+        assert [(score.mean, score.p_value) for score in scores] == expected
+    assert [*rows[1].others] == ["news BLEU-13a", "news chrF2++", "news OLD"]
 
 
 @pytest.mark.parametrize("output", [".", "theirs", ""])
@@ -157,7 +193,7 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     assert text[2].endswith("  2+, 2+  best")
     assert "\n".join(text).count(", p ") == 1
     gain = f"{(100 - bad) / 2:.2f} more"
-    assert text[4] == (
+    assert " ".join(map(str.strip, text[4:6])) == (
         f"+RNN is best on dev, with {mean:.2f} BLEU, {gain} than Baseline. On news it is better: "
         f"{gain} (p < 0.001)."
     )
@@ -165,7 +201,8 @@ def test_the_table_has_means_spreads_and_what_chance_says(folder: Path) -> None:
     better = (
         "on dev it is worse than Baseline, whose features it has: Baseline's weights are better"
     )
-    assert f"* +RNN: {better}." in text
+    assert f"* +RNN: {better}." in re.sub("\n +", " ", table.to_text())
+    assert max(map(len, text)) <= 80
     assert table.rows[1].rounds == ("2+", "2+")
     assert table.rows[1].remarks[1] == better
     assert table.texts[0].references == ("../dev.fr",)
@@ -228,7 +265,8 @@ def test_an_interrupted_run_says_that_the_same_command_continues(doubles: Path) 
         code.write("if verb == 'train': sys.exit(130)\n")
     result = experiment()
     assert result.exit_code == 130
-    said = "phrasescore: stopped; the same command continues\nphrasescore: interrupted\n"
+    same = "the same command continues: phrasescore"
+    said = f"phrasescore: stopped; {same}\nphrasescore: interrupted\n"
     assert result.stderr.endswith(said)
 
 
@@ -251,7 +289,7 @@ def test_the_table_the_page_and_the_next_step_have_one_verdict(doubles: Path) ->
         "not shown to be better: 0.00 more (p = 1.000)."
     )
     choice = "+RNN, best on dev but not shown to be better than Baseline on news"
-    assert verdict in result.stdout.splitlines()
+    assert verdict in re.sub("\n +", " ", result.stdout)
     assert f"; next, translate with {choice}:\n" in result.stderr
     report = json.loads((doubles / "out" / "report" / "report.json").read_text("utf-8"))
     assert report["lead"] == verdict

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.training import NewNetwork
 from phrasescore.workflows.experiment import process
 from phrasescore.workflows.experiment.process import RunningStep, stop
-from phrasescore.workflows.experiment.run import time_left
+from phrasescore.workflows.experiment.run import whole_progress
 from phrasescore.workflows.experiment.steps import FileNames, Step, StepState, StepStates
 from tests.phrasescore.workflows.experiment.steps_folder import COMMAND, Steps, run
 
@@ -214,11 +215,14 @@ def test_the_time_that_is_left_is_that_of_limits_and_of_finished_steps(steps: St
         replace(done, name="unknown", function="rare", settings={}),
     ]
     everything = [done, *new]
-    assert time_left(everything, states, new[:1], 1) == "; about 1:30 left"
-    assert time_left(everything, states, new[:2], 2) == "; about 1:45 left"  # (90 + 120) / 2 s
-    assert time_left(everything, states, new, 1) == "; more than 3:30 left"
-    assert time_left(everything, states, new[2:], 1) == ""
-    assert time_left(everything, states, [done], 1) == ""
+    whole = partial(whole_progress, everything, states)
+    assert whole(new[:1], 1).state == "about 1:30 left"
+    assert whole(new[:2], 2).state == "about 1:45 left"  # (90 + 120) / 2 s
+    assert (whole(new, 1).state, whole(new, 1).share) == ("more than 3:30 left", 0.25)
+    assert (whole(new[2:], 1).state, whole([done], 1).state) == ("", "")
+    states.begin(new[1])
+    states.state(new[1]).spent = 60.0
+    assert (whole(new[1:2], 1).state, whole(new[1:2], 1).share) == ("about 1:00 left", 150 / 210)
 
 
 def test_steps_run_beside_one_another_unless_one_reads_what_the_other_writes(steps: Steps) -> None:
