@@ -18,6 +18,7 @@ from phrasescore.systems.system import read_system
 from phrasescore.systems.translator import Translator
 from phrasescore.workflows.serve.application import TranslationServer
 from phrasescore.workflows.serve.collector import SentenceCollector
+from phrasescore.workflows.serve.page import ServedSystem
 from phrasescore.workflows.serve.xml_rpc import INTERNAL
 from tests.phrasescore.workflows.serve.server import ask_application
 
@@ -75,7 +76,7 @@ def _server(system: str) -> tuple[TranslationServer, Any]:
     plain = Translator(read, compute, path="text", tokenized=True)
     stack.enter_context(translator.open(apart=True))
     collector = stack.enter_context(SentenceCollector(translator, plain, 250))
-    server = TranslationServer(collector, Serving(), "a system")
+    server = TranslationServer(collector, Serving(), ServedSystem("a system"))
     return server, _good_answer(server)
 
 
