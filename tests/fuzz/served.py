@@ -76,7 +76,7 @@ def _server(system: str) -> tuple[TranslationServer, Any]:
     plain = Translator(read, compute, path="text", tokenized=True)
     stack.enter_context(translator.open(apart=True))
     collector = stack.enter_context(SentenceCollector(translator, plain, 250))
-    server = TranslationServer(collector, Serving(), ServedSystem("a system"))
+    server = TranslationServer(collector, Serving(), ServedSystem.of(read))
     return server, _good_answer(server)
 
 
