@@ -106,6 +106,8 @@ def test_the_options_of_a_verb_are_headings_that_a_link_leads_to() -> None:
     assert "### Output" in options
     place = options.index("#### `-h, --help` { #--help }")
     assert options[place + 2] == "Show this message and exit."
+    badges = [line.rpartition("`{ ")[2] for line in options if " .badge" in line or "[" in line]
+    assert badges == ["phrasescore rerank [OPTIONS] NBEST", ".badge .required }", ".badge }"]
 
 
 def test_the_readme_is_short() -> None:

@@ -96,6 +96,25 @@ def test_search_finds_the_right_page(new_page: NewPage, address: str) -> None:
     assert width_of_content(page) <= 390
 
 
+# The words of a command, which are texts between the spans of blanks and of what it prints.
+_WORDS_BESIDE_ICON = """code => [...code.childNodes].every(each => {
+    const range = document.createRange()
+    range.selectNode(each)
+    const icon = code.parentNode.querySelector("nav").getBoundingClientRect()
+    const isWord = each.nodeType == Node.TEXT_NODE && each.data.trim()
+    return !isWord || range.getBoundingClientRect().right <= icon.left
+})"""
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_commands_are_whole_beside_the_icon(new_page: NewPage, site: Path, screen: str) -> None:
+    page = new_page(screen)
+    page.goto((site / "annotate.html").as_uri())
+    commands = page.locator("pre > code:has(.gp)").all()
+    assert len(commands) > 2
+    assert all(each.evaluate(_WORDS_BESIDE_ICON) for each in commands)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("screen", SCREENS)
