@@ -147,11 +147,9 @@ def test_the_first_recipe_of_the_readme_runs_where_no_tool_and_no_kenlm_is(tmp_p
     for line in recipe[:4]:
         _run(programs / "phrasescore", *shlex.split(line), cwd=tmp_path)
     assert len((tmp_path / "news.fr").read_text(encoding="utf-8").splitlines()) == 100
-    said = _run(
-        *(programs / "phrasescore", "score", "moses.ini", "moses.ini", "--lm", "lm.arpa"),
-        cwd=tmp_path,
-        succeeds=False,
-    )
+    (tmp_path / "lm").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
+    score = (programs / "phrasescore", "score", "news.en", "news.fr", "--lm", "lm")
+    said = _run(*score, cwd=tmp_path, succeeds=False)
     assert said.stderr.startswith("Error: kenlm is not installed")
 
 
