@@ -26,7 +26,10 @@ class _MarkdownFormatter(click.HelpFormatter):
         for flags, text in rows:
             name = re.search(r"--[\w-]+", flags)
             anchor = f" {{ #{name[0]} }}" if name else ""
-            self.write(f"#### `{flags}`{anchor}\n\n{_escape(text)}\n\n")
+            help_text, _, needs = text.removesuffix("]").partition("  [")
+            kind = " .required" if needs == "required" else ""
+            badge = f" `{needs}`{{ .badge{kind} }}" if needs else ""
+            self.write(f"#### `{flags}`{anchor}\n\n{_escape(help_text)}{badge}\n\n")
 
 
 def _escape(text: str) -> str:

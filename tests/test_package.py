@@ -1,6 +1,7 @@
 """The package as a user gets it: built, checked, installed without any tool, and used."""
 
 import ast
+import gzip
 import inspect
 import os
 import re
@@ -136,25 +137,22 @@ def test_the_first_recipe_of_the_readme_runs_where_no_tool_and_no_kenlm_is(tmp_p
     assert re.search("^ray +missing, for --engine ray", shown, re.MULTILINE)
     for link in (tmp_path / "environment").glob("lib/python*/site-packages/kenlm*"):
         link.unlink()
-    for name in ("phrase-table.gz", "moses.ini"):
-        shutil.copy(EXAMPLE / name, tmp_path)
+    for name in ("train.en.gz", "train.fr.gz"):
+        (tmp_path / name[:-3]).write_bytes(gzip.decompress((EXAMPLE / name).read_bytes()))
+    for name in ("dev.en", "dev.fr", "test.en", "test.fr", "news.en"):
+        text = (EXAMPLE / name.replace("news", "test")).read_bytes()
+        (tmp_path / name).write_bytes(b"".join(text.splitlines(keepends=True)[:100]))
     readme = (REPOSITORY / "README.md").read_text(encoding="utf-8").replace("\\\n", " ")
-    section = readme.partition("**A column of the phrase table**")[2].partition("\n**")[0]
-    train, annotate = re.findall(r"^\$ phrasescore (.+)$", section, re.MULTILINE)
-    # It trains for 45 minutes; the test wants to see that it trains.
-    assert " --minutes 45" in train
-    _run(
-        programs / "phrasescore",
-        *shlex.split(train.replace(" --minutes 45", " --updates 20")),
-        cwd=tmp_path,
-    )
-    _run(programs / "phrasescore", *shlex.split(annotate), cwd=tmp_path)
-    assert "phrase-table.rnn.gz" in (tmp_path / "moses.rnn.ini").read_text(encoding="utf-8")
-    said = _run(
-        *(programs / "phrasescore", "score", "moses.ini", "moses.ini", "--lm", "lm.arpa"),
-        cwd=tmp_path,
-        succeeds=False,
-    )
+    section = readme.partition("**1. ")[2].partition("\n**")[0]
+    recipe = re.findall(r"^\$ phrasescore (.+)$", section, re.MULTILINE)
+    assert [line.split()[0] for line in recipe[:4]] == ["build", "init", "experiment", "translate"]
+    recipe[2] += " --rows Baseline"  # the others train for an hour
+    for line in recipe[:4]:
+        _run(programs / "phrasescore", *shlex.split(line), cwd=tmp_path)
+    assert len((tmp_path / "news.fr").read_text(encoding="utf-8").splitlines()) == 100
+    (tmp_path / "lm").write_bytes(b"mmap lm http://kheafield.com/code format version 5\n\0")
+    score = (programs / "phrasescore", "score", "news.en", "news.fr", "--lm", "lm")
+    said = _run(*score, cwd=tmp_path, succeeds=False)
     assert said.stderr.startswith("Error: kenlm is not installed")
 
 

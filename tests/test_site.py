@@ -2,6 +2,7 @@
 
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +28,14 @@ SEARCHES = {
         *("annotate.html", "build.html", "generate.html", "rescore.html", "train.html"),
         "tune.html",
     },
+}
+# Searches, and the section that they find first.
+FIRST = {
+    "make a column": "annotate.html#make-a-column",
+    "low resource": "results.html#low-resource-languages",
+    "which network": "results.html#which-network-to-begin-with",
+    "which verb": "verbs.html",
+    "GPU": "how-to/many-workers.html",
 }
 
 
@@ -80,8 +89,30 @@ def test_search_finds_the_right_page(new_page: NewPage, address: str) -> None:
         results = search(page, address, words)
         assert {result.removeprefix(address).partition("?")[0] for result in results} <= expected
         assert [result for result in results if not result.endswith(f"#--{words.strip('-')}")] == []
+    for words, section in FIRST.items():
+        first = search(page, address, words)[0]
+        assert re.sub(r"\?h=[^#]*", "", first.removeprefix(address)) == section
     page.set_viewport_size(SCREENS["phone"]["viewport"])
     assert width_of_content(page) <= 390
+
+
+# The words of a command, which are texts between the spans of blanks and of what it prints.
+_WORDS_BESIDE_ICON = """code => [...code.childNodes].every(each => {
+    const range = document.createRange()
+    range.selectNode(each)
+    const icon = code.parentNode.querySelector("nav").getBoundingClientRect()
+    const isWord = each.nodeType == Node.TEXT_NODE && each.data.trim()
+    return !isWord || range.getBoundingClientRect().right <= icon.left
+})"""
+
+
+@pytest.mark.parametrize("screen", SCREENS)
+def test_commands_are_whole_beside_the_icon(new_page: NewPage, site: Path, screen: str) -> None:
+    page = new_page(screen)
+    page.goto((site / "annotate.html").as_uri())
+    commands = page.locator("pre > code:has(.gp)").all()
+    assert len(commands) > 2
+    assert all(each.evaluate(_WORDS_BESIDE_ICON) for each in commands)
 
 
 @pytest.mark.slow
