@@ -1,7 +1,11 @@
-"""Each command in README and in docs/ is read by the parser of the command line."""
+"""The parser reads each command in README and in docs/; those of the tutorials run as written."""
 
+import os
 import re
 import shlex
+import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -39,13 +43,27 @@ def test_every_option_of_a_command_in_a_sentence_is_there(path: Path) -> None:
 
 
 def _typed_commands(text: str) -> Iterator[list[str]]:
-    for language, block in re.findall(r"^```(\w+)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
-        for line in block.replace("\\\n", " ").splitlines():
-            prompt, _, typed = line.lstrip().partition(" ")
-            if language in ("bash", "sh") and "phrasescore" in line:
+    blocks = re.findall(r"^```(?:bash|sh)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
+    for command in [*blocks, *(typed for typed, _ in _console(text))]:
+        for line in command.replace("\\\n", " ").splitlines():
+            if "phrasescore" in line:
                 yield from _calls(line)
-            elif language == "console" and prompt == "$" and "phrasescore" in typed:
-                yield from _calls(typed)
+
+
+def _console(text: str) -> Iterator[tuple[str, str]]:
+    """Yield each command after a prompt, as long as bash finds it, and its output."""
+    for block in re.findall(r"^```console\n(.*?)^```$", text, re.DOTALL | re.MULTILINE):
+        for typed in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+            lines = typed.splitlines(keepends=True)
+            size = 1
+            while size < len(lines) and _is_unfinished("".join(lines[:size])):
+                size += 1
+            yield "".join(lines[:size]), "".join(lines[size:])
+
+
+def _is_unfinished(command: str) -> bool:
+    check = ["bash", "-nc", command]
+    return command.endswith("\\\n") or subprocess.run(check, stderr=-3).returncode != 0
 
 
 def _calls(line: str) -> Iterator[list[str]]:
@@ -96,3 +114,45 @@ def test_a_wrong_command_in_the_docs_is_found(block: str) -> None:
     with pytest.raises((click.UsageError, AssertionError)):
         for words in _typed_commands(block):
             _check_command(words)
+
+
+# A project whose example is shortened, with tables of the shorter text; and an empty folder.
+PROJECT = r"""
+set -e; trap 'kill $(jobs -p) || true' EXIT
+export PHRASESCORE=$PWD/project PATH=$PWD/project:$PATH
+mkdir -p project/examples/english-french page
+printf '#!/bin/sh\nexec "$PYTHON" -m phrasescore "$@"\n' > project/phrasescore
+chmod +x project/phrasescore
+cd project/examples/english-french
+cp "$PYTHONPATH"/examples/english-french/{moses.ini,lm.*,train.*,dev.??,heldout.??} .
+gunzip train.*; sed -i '2401,$d' train.*; sed -i '61,$d' dev.* heldout.*; gzip train.*
+phrasescore build train.en.gz train.fr.gz --alignments train.align.gz -o model
+mv model/*-table* .
+cd ../../../page
+"""
+# What is changed in the commands: training takes some updates, and the port is a free one.
+QUICK = [
+    (r"(^phrasescore train [^$]*?)--minutes \d+", r"\1--minutes 0.05"),
+    (r"^(phrasescore experiment (\S+))", r"sed -i 's/^minutes = .*/updates = 20/' \2; \1"),
+    (r"^phrasescore serve", r"\g<0> --port $PORT"),
+    (r"localhost:8080", "localhost:$PORT"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", ["tutorial.md", "how-to/moses-system.md", "how-to/spelling.md"])
+def test_a_tutorial_runs_as_written(page: str, tmp_path: Path) -> None:
+    env = {**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(REPOSITORY)}
+    steps = list(_console((REPOSITORY / "docs" / page).read_text(encoding="utf-8")))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        env["PORT"] = str(server.getsockname()[1])
+    script = "".join(command for command, _ in steps)
+    for old, new in QUICK:
+        script = re.sub(old, new, script, flags=re.MULTILINE)
+    typed = ["bash", "-c", PROJECT + script]
+    done = subprocess.run(typed, cwd=tmp_path, env=env, text=True, stdout=-1, stderr=-2)
+    assert done.returncode == 0, done.stdout
+    # The messages on the page are those of the run, but for their numbers.
+    texts = done.stdout, "".join(output for _, output in steps)
+    said, shown = (re.sub(r"\d[\d,.]*", "0", text) for text in texts)
+    assert [each for each in re.findall("^phrasescore: .*", shown, re.M) if each not in said] == []
