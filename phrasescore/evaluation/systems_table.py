@@ -49,9 +49,16 @@ class SystemScore(msgspec.Struct, frozen=True, omit_defaults=True):
     @property
     def is_better(self) -> bool:
         """Whether the system is shown to be better than the baseline."""
-        if self.difference is None or self.p_value is None:
-            return False
-        return self.difference > 0 and self.p_value < _SIGNIFICANT
+        return self._is_proven and (self.difference or 0) > 0
+
+    @property
+    def is_worse(self) -> bool:
+        """Whether the system is shown to be worse than the baseline."""
+        return self._is_proven and (self.difference or 0) < 0
+
+    @property
+    def _is_proven(self) -> bool:
+        return self.p_value is not None and self.p_value < _SIGNIFICANT
 
     def to_text(self) -> str:
         """Return mean, deviation and difference, such as ``57.10 (+1.20, p = 0.020)``."""
@@ -142,8 +149,13 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         unproven = [
             text for text in tests if text not in chosen.scores or not chosen.scores[text].is_better
         ]
-        doubt = f"but not shown to be better than {first} on {join_names(unproven)}"
-        return f"{chosen.name}, best on dev {doubt if unproven else 'and better on test'}"
+        worse = [name for name, score in chosen.others.items() if score.is_worse]
+        found = "and better on test"
+        if unproven:
+            found = f"but not shown to be better than {first} on {join_names(unproven)}"
+        elif worse:
+            found += f", but worse by {join_names(worse)}"
+        return f"{chosen.name}, best on dev {found}"
 
     def command(self) -> str:
         """Return the command, in the table's folder, that translates with `chosen`; "" if none."""
@@ -183,12 +195,13 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
             score = best.scores.get(text.name)
             if text.tuned or score is None or score.difference is None or score.p_value is None:
                 continue
-            is_worse = score.difference < 0 and score.p_value < _SIGNIFICANT
-            unproven = "worse" if is_worse else "not shown to be better"
+            unproven = "worse" if score.is_worse else "not shown to be better"
             sentences.append(
                 f"On {text.name} it is {'better' if score.is_better else unproven}: "
                 f"{_more(score.difference)} ({p_value_text(score.p_value)})."
             )
+        worse = [name for name, score in best.others.items() if score.is_worse]
+        sentences += [f"It is worse by {join_names(worse)}."] if worse else []
         return " ".join(sentences)
 
     def to_text(self) -> str:

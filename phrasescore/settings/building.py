@@ -18,7 +18,8 @@ class TextPreparation(Settings, heading="Input"):
     # The languages of source and target, such as ("en", "fr").
     tokenize: Sequence[str] | None = optional(
         "Tokenise and escape the text with the rules of Moses' tokeniser for these languages, "
-        "such as en fr. By default, the text is tokenised already.",
+        "such as en fr; other languages get its general rules. By default, the text is tokenised "
+        "already.",
         metavar="SOURCE TARGET",
     )
     lowercase: bool = switch("Lowercase the text.")

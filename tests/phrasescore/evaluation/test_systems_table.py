@@ -39,6 +39,19 @@ def write(folder: Path, text: str) -> str:
     return str(path)
 
 
+def test_a_best_row_that_is_worse_by_another_metric_says_so() -> None:
+    scores = {"dev": score(60), "news": score(61, 1, 0.001)}
+    others = {"news chrF2++": score(49, -2, 0.01), "news BLEU-13a": score(49, -1, 0.2)}
+    rows = table("dev", "news", base={"dev": score(50), "news": score(60)}).rows
+    found = SystemsTable(
+        "bleu",
+        texts=table("dev", "news").texts,
+        rows=(*rows, TableRow("+rnn", scores=scores, others=others)),
+    )
+    assert found.choice() == "+rnn, best on dev and better on test, but worse by news chrF2++"
+    assert found.headline().endswith("(p = 0.001). It is worse by news chrF2++.")
+
+
 def test_a_table_is_read_as_it_was_written_and_says_what_follows_from_it(tmp_path: Path) -> None:
     rows = (
         TableRow(
