@@ -4,6 +4,7 @@ import json
 import re
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -129,14 +130,15 @@ def test_translations_are_measured_as_text_and_by_a_program_too(folder: Path) ->
         run_step(json.dumps(message).encode(), None)
         made |= {each.output(text), each.report, each.scores(text)}
     rows = measure(wanted, plan, made).rows
-    metrics = {"metrics": ("bleu", "chrf++"), "commands": ("python qe.py",), "names": ("OLD",)}
+    metrics: dict[str, Any] = {"metrics": ("bleu", "chrf++"), "tokenize": "13a"}
+    metrics |= {"commands": ("python qe.py",), "names": ("OLD",), "paired": "approximate"}
     found = phrasescore.evaluate(
         [str(each.restored(text)) for each in plan.runs], ["test.raw"], source="test.raw",
-        settings=Evaluating(**metrics, tokenize="13a", paired="approximate"),
+        settings=Evaluating(**metrics),
     )  # fmt: skip
     for name, tested in zip(rows[0].others, found.comparisons, strict=True):
         scores = [row.others[name] for row in rows]
-        expected = [(pytest.approx(each.score), each.p_value) for each in tested.systems]
+        expected: Any = [(pytest.approx(each.score), each.p_value) for each in tested.systems]
         assert [(score.mean, score.p_value) for score in scores] == expected
     assert [*rows[1].others] == ["news BLEU-13a", "news chrF2++", "news OLD"]
 
@@ -260,12 +262,15 @@ def test_a_page_can_be_made_again_with_more_in_it(doubles: Path) -> None:
     assert [section["key"] for section in again["sections"]] == ["results", "tuning"]
 
 
-def test_an_interrupted_run_says_that_the_same_command_continues(doubles: Path) -> None:
+def test_an_interrupted_run_says_that_the_same_command_continues(
+    doubles: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.argv", ["phrasescore", "experiment", "a b.toml"])
     with (doubles / "commands.py").open("a") as code:
         code.write("if verb == 'train': sys.exit(130)\n")
     result = experiment()
     assert result.exit_code == 130
-    same = "the same command continues: phrasescore"
+    same = "the same command continues: phrasescore experiment 'a b.toml'"
     said = f"phrasescore: stopped; {same}\nphrasescore: interrupted\n"
     assert result.stderr.endswith(said)
 
