@@ -127,12 +127,12 @@ cd project/examples/english-french
 cp "$PYTHONPATH"/examples/english-french/{moses.ini,lm.*,train.*,dev.??,heldout.??} .
 gunzip train.*; sed -i '2401,$d' train.*; sed -i '61,$d' dev.* heldout.*; gzip train.*
 phrasescore build train.en.gz train.fr.gz --alignments train.align.gz -o model
-mv model/*-table* .
-cd ../../../page
+mv model/*-table* . && cd ../../../page
 """
-# What is changed in the commands: training takes some updates, and the port is a free one.
+# What is changed in the commands: there is little training, and the port is a free one.
 QUICK = [
     (r"(^phrasescore train [^$]*?)--minutes \d+", r"\1--minutes 0.05"),
+    (r"(^phrasescore init [^$]*?)--minutes \d+", r"\1--minutes 2"),
     (r"^(phrasescore experiment (\S+))", r"sed -i 's/^minutes = .*/updates = 20/' \2; \1"),
     (r"^phrasescore serve", r"\g<0> --port $PORT"),
     (r"localhost:8080", "localhost:$PORT"),
