@@ -1,4 +1,4 @@
-"""The parser reads each command in README and in docs/; those of the tutorials run as written."""
+"""Each command in README and docs/ is accepted. The commands of the tutorials run as written."""
 
 import os
 import re
@@ -152,7 +152,7 @@ def test_a_tutorial_runs_as_written(page: str, tmp_path: Path) -> None:
     typed = ["bash", "-c", PROJECT + script]
     done = subprocess.run(typed, cwd=tmp_path, env=env, text=True, stdout=-1, stderr=-2)
     assert done.returncode == 0, done.stdout
-    # The messages on the page are those of the run, but for their numbers.
+    # The page shows the messages of the run. Only their numbers may differ.
     texts = done.stdout, "".join(output for _, output in steps)
     said, shown = (re.sub(r"\d[\d,.]*", "0", text) for text in texts)
     assert [each for each in re.findall("^phrasescore: .*", shown, re.M) if each not in said] == []

@@ -207,11 +207,10 @@ def _find_spans(links, num_sources, num_targets):  # type: ignore[no-untyped-def
     return target_spans, source_spans
 
 
+# It is no generator, because a generator of numba never releases its arguments.
 @KERNEL
 def _find_phrases(spans, longest, phrases):  # type: ignore[no-untyped-def]
     """Write the first and last target and source words of phrase pairs as far as there is room.
-
-    numba's generators never release their arguments.
 
     :return: the number of phrase pairs.
     """
