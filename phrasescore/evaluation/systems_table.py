@@ -210,7 +210,7 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         return "\n".join([*self.lines(), "", *chain.from_iterable(map(wrapped, notes))]) + "\n"
 
     def lines(self) -> list[str]:
-        """Return the table as lines, without its notes. Each line of the best row ends in "best"."""
+        """Return the table as lines, without its notes. Lines of the best row end in "best"."""
         first = ["", *(f"{row.name} *" if row.remarks else row.name for row in self.rows)]
         best = ["", *("best" if row.name == self.best else "" for row in self.rows)]
         rounds = ["rounds", *(", ".join(row.rounds) for row in self.rows)]
