@@ -108,6 +108,7 @@ scores."dev" = { mean = 30.0, replicas = [30.0], length_ratio = 1.0 }
 scores."held" = { mean = 31.0, replicas = [31.0] }
 [[row]]
 name = "+RNN"
+system = "+RNN"
 features = "columns encoder-decoder"
 outputs."dev" = ["dev.out"]
 scores."dev" = { replicas = [31.9, 32.1], difference = 2, p_value = 0.04, interval = [1, 3] }
@@ -292,6 +293,35 @@ command = "./length.sh"
 """
 _LISTS = {"CSLM0": 0.1, "RNNsearch0": 0.2, "LengthRatio0": 0.1, "Lexicon0": 0.1, "Program0": 0.1}
 
+# All that a user can write into a folder.
+_FOLDER = """\
+moses_ini = "moses.ini"
+weights = "weights"
+search = [{ model = "../cslm", backoff_lm = "../general.arpa" }, { model = "../joint" }]
+columns = [{ model = "../rnn" }]
+nbest_size = 4
+limits = { stack = 5, beam-threshold = 0 }
+confidence = { scale = 0.5, slope = 2, offset = -1.0 }
+[[lists]]
+model = "../rnnsearch"
+[[lists]]
+feature = "length_ratio"
+[[lists]]
+lexicon = "../f2e"
+[[lists]]
+command = "./length.sh"
+timeout = 60
+[text]
+tokenize = "en fr"
+truecase_source = "../truecaser"
+"""
+_ROW = """\
+moses_ini = "moses.ini"
+weights = "weights"
+search = [{ model = "../../cslm" }, { model = "../../joint" }]
+limits.stack = 5
+"""
+
 _TEXT_SYSTEM = """\
 moses_ini = "moses.ini"
 [search]
@@ -334,6 +364,7 @@ def _write_more(folder: Path, nbest: Sequence[bytes], words: tuple[list[str], li
     """
     _write_lists(folder, nbest)
     _write_systems(folder, words[0])
+    _write_folders(folder)
     _write_requests(folder, words[0][:5])
     TinyGenerator(folder / "gpt")
     tiny_translator(folder / "marian", positions=400)
@@ -410,6 +441,24 @@ def _write_systems(folder: Path, english: list[str]) -> None:
     for side, name in enumerate(("raw.source", "raw.target")):
         lines = [f"{pair[side].capitalize()}." for pair in pairs]
         (folder / name).write_text("\n".join(lines) + "\n")
+
+
+def _write_folders(folder: Path) -> None:
+    """Write systems as folders: one by hand, and one that is a row of an experiment."""
+    row = folder / "made.experiment" / "+RNN"
+    ini = re.sub(r"path=(?=\w)", "path=../../", (folder / "moses.ini").read_text())
+    for system, text in ((folder / "system", _FOLDER), (row, _ROW)):
+        system.mkdir()
+        above = "../" if system != row else "../../"
+        (system / "system.toml").write_text(text)
+        (system / "moses.ini").write_text(ini.replace("../../", above))
+        shutil.copy(folder / "networks.weights", system / "weights")
+    added = "".join(f"{name}= {value}\n" for name, value in _LISTS.items() if name != "CSLM0")
+    with (folder / "system" / "weights").open("a") as file:
+        file.write(added)
+    plan = (folder / "experiment.toml").read_text()
+    plan = plan.replace("[engine]", 'monolingual = ["mixed"]\n[engine]')
+    (folder / "monolingual.toml").write_text(plan)
 
 
 def _write_requests(folder: Path, words: list[str]) -> None:

@@ -3,9 +3,10 @@
 import asyncio
 import atexit
 import json
+import re
 import sys
 import xmlrpc.client
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
@@ -21,6 +22,8 @@ from phrasescore.workflows.serve.collector import SentenceCollector
 from phrasescore.workflows.serve.page import ServedSystem
 from phrasescore.workflows.serve.xml_rpc import INTERNAL
 from tests.phrasescore.workflows.serve.server import ask_application
+
+_PART = 100  # lines of a request, at most as many as the server takes
 
 
 class _RefusalError(Exception):
@@ -46,6 +49,40 @@ def ask(arguments: list[str]) -> None:
         sys.exit(1)
 
 
+def upload(arguments: list[str]) -> None:
+    """Send a text file as the page of the server does, and exit with 1 if a line is refused.
+
+    :raises AssertionError: if a line has no answer.
+    """
+    system, file = arguments
+    server, expected = _server(system)
+    try:
+        lines = re.split(r"\r?\n", re.sub(r"\r?\n$", "", Path(file).read_bytes().decode()))
+    except UnicodeDecodeError:
+        lines = []  # the page says so
+    refusals: list[_RefusalError] = []
+    for first in range(0, len(lines), _PART):
+        part = lines[first : first + _PART]
+        try:
+            answer = _answer(server, "/translate", json.dumps({"text": part}).encode())
+            assert len(answer["translations"]) == len(part)
+        except _RefusalError:
+            refusals += _refused(server, part)
+    assert _good_answer(server) == expected, "the next request has another answer"
+    if refusals:
+        sys.stderr.write(f"Error: {file}: {json.dumps(str(refusals[0]))}\n")
+        sys.exit(1)
+
+
+def _refused(server: Any, lines: list[str]) -> Iterator[_RefusalError]:
+    """Yield the refusals of lines that are sent one by one."""
+    for line in lines:
+        try:
+            _answer(server, "/translate", json.dumps({"text": line}).encode())
+        except _RefusalError as refusal:
+            yield refusal
+
+
 def serve(arguments: list[str]) -> None:
     """Run the command ``serve`` until it has answered a request."""
 
@@ -63,7 +100,11 @@ def serve(arguments: list[str]) -> None:
         main(["serve", *arguments], prog_name="phrasescore")
 
 
-OWN_COMMANDS: dict[str, Callable[[list[str]], None]] = {"ask": ask, "serve": serve}
+OWN_COMMANDS: dict[str, Callable[[list[str]], None]] = {
+    "ask": ask,
+    "serve": serve,
+    "upload": upload,
+}
 
 
 @cache

@@ -112,6 +112,12 @@ _SCORING = {
         scored_pairs(1, out="new/table"),
         "new",
     ),
+    "annotate folder": Subject(
+        f"annotate system --model rnn {_HERE} -o new",
+        "system/system.toml system/moses.ini system/weights",
+        scored_pairs(1, out="new/table"),
+        "new/",
+    ),
     "annotate work": Subject(
         f"{_ANNOTATE} -o scored --resume",
         "scored.part scored.part.json",
@@ -211,6 +217,15 @@ _TUNING = {
         "out/ new.loop/",
         "new.loop/",
     ),
+    "tune folder": Subject(
+        "tune system --source source --references references --tokenized --iterations 1 "
+        "--workers 1 --method xbleu --threads 1 -o out",
+        "system/system.toml system/moses.ini system/weights",
+        finite(out="out/weights"),
+        "out/ out.work/",
+        "out.work/",
+        share=0.3,
+    ),
     "tune work": Subject(
         f"tune moses.ini {_LOOP} loop --resume", "loop", finite(out="out/weights"), "out/", "loop/"
     ),
@@ -249,6 +264,17 @@ _TRANSLATING = {
         all_of(a_line_each("raw"), a_line_each("raw", "out.json")),
         "out out.nbest out.json",
     ),
+    "translate by a folder": Subject(
+        f"translate system raw {_EXPLAINED}",
+        "system/system.toml system/moses.ini system/weights",
+        all_of(a_line_each("raw"), a_line_each("raw", "out.json")),
+        "out out.nbest out.json",
+    ),
+    "translate by an experiment": Subject(
+        f"translate made.experiment {_SEARCH}",
+        "made.experiment/table.toml made.experiment/+RNN",
+        a_line_each(),
+    ),
     "serve": Subject(
         "serve system.toml --port 0 --workers 1",
         "system.toml system.weights two.ini cslm rnnsearch",
@@ -260,6 +286,7 @@ _TRANSLATING = {
         for system in ("system", "text")
         for path, files in (("/translate", "one.json many.json"), ("/RPC2", "call.xml"))
     },
+    "upload": Subject("upload text.toml raw", "raw", writes=""),
     "generate": Subject(f"generate lstm {_GENERATE}", "source lstm", a_line_each()),
     "segment": Subject(
         "segment source --model rnn --reverse-model reverse --segments out.json --threads 1",
@@ -307,15 +334,19 @@ _BUILDING = {
         writes="",
     ),
     "show": Subject("show joint --format json", "joint", writes=""),
+    "show folder": Subject("show system --format json", "system", writes=""),
     "report": Subject(
         "report --experiment made.experiment --only results --only tuning -o out",
-        "made.experiment",
+        "made.experiment/table.toml",
         writes="out/",
     ),
     "export": Subject(
         "export cslm --moses-ini moses.ini --moses-ini-out out.ini",
         "cslm moses.ini",
         writes="out out.ini",
+    ),
+    "export Moses": Subject(
+        "export moses.ini --format moses --weights weights", "moses.ini weights"
     ),
     "export joint": Subject(
         "export joint", "joint", writes="out out.source_vocab out.target_vocab"
@@ -324,6 +355,12 @@ _BUILDING = {
     "experiment": Subject(
         "experiment experiment.toml -o out --dry-run",
         "experiment.toml moses.ini source references",
+        writes="out/lock",
+    ),
+    "init monolingual": Subject(f"{_PLAN} --monolingual mixed", "mixed"),
+    "experiment monolingual": Subject(
+        "experiment monolingual.toml -o out --dry-run",
+        "monolingual.toml mixed",
         writes="out/lock",
     ),
     "experiment outside": Subject(
@@ -340,6 +377,9 @@ _TRAINING = {
     ),
     "train text": Subject(
         f"train lstm source references {_TRAIN}", "source references", writes="out/"
+    ),
+    "train texts": Subject(
+        f"train cslm mixed references {_TRAIN}", "mixed references", writes="out/"
     ),
     "train joint": Subject(f"{_JOINT} --updates 1 -o out", "alignments source", writes="out/"),
     "train work": Subject(
