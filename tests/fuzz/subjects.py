@@ -110,7 +110,7 @@ _SCORING = {
         f"annotate moses.ini --model rnn {_HERE} -o new",
         "moses.ini",
         scored_pairs(1, out="new/table"),
-        "new",
+        "new/",
     ),
     "annotate folder": Subject(
         f"annotate system --model rnn {_HERE} -o new",
