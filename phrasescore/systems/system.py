@@ -248,8 +248,8 @@ def _read(whole: TomlTable, path: str) -> System:
     if ini is not None and file.weights is not None:
         assert file.moses_ini is not None
         # Moses may use a moses.ini in the system's folder as it is.
-        if os.path.realpath(file.moses_ini.parent) == os.path.realpath(system.folder):
-            _check_equal_weights(system, ini)
+        is_beside = os.path.realpath(file.moses_ini.parent) == os.path.realpath(system.folder)
+        _check_weights(system, ini, are_equal=is_beside)
     return system
 
 
@@ -309,14 +309,20 @@ def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
         yield name, value
 
 
-def _check_equal_weights(system: System, ini: MosesIni) -> None:
-    """Reject weights in whose place Moses would use others, those of the moses.ini."""
+def _check_weights(system: System, ini: MosesIni, *, are_equal: bool) -> None:
+    """Reject weights that the moses.ini cannot take.
+
+    :param are_equal: whether to reject weights in whose place Moses would use others, too.
+    """
     shown, lines = ini.tuneable_weights(), ini.latest_weight_lines()
     for name, values in system.weights.search.items():
         own = [float(word.group()) for word in lines[name].words[1:]] if name in lines else values
         own = own if len(own) == len(values) else shown.get(name, values)
-        for place, (one, other) in enumerate(zip(values, own, strict=False)):
-            if format_weight(one) != format_weight(other):
+        if len(own) != len(values):
+            problem = f"expected {len(own)} weights for {name}, found {len(values)}"
+            raise system.weight_error(problem)
+        for place, (one, other) in enumerate(zip(values, own, strict=True)):
+            if are_equal and format_weight(one) != format_weight(other):
                 label = f"{name}_{place}"
                 found = f"{label} is {format_weight(one)}, and {format_weight(other)}"
                 cure = "correct one of them, because Moses would use the other one"

@@ -57,6 +57,18 @@ def test_a_moses_ini_is_a_system_with_its_own_weights(folder: Path) -> None:
     assert ready("moses.ini") == "yes"
 
 
+@pytest.mark.parametrize("is_beside", [True, False])
+def test_a_feature_has_as_many_weights_as_in_the_moses_ini(folder: Path, is_beside: bool) -> None:
+    (folder / "weights").write_text(WEIGHTS.replace("TM0= 1 0", "TM0= 1"))
+    if not is_beside:
+        (folder / "own").mkdir()
+        text = SYSTEM.replace('"cslm"', '"../cslm"').replace('"rnnsearch"', '"../rnnsearch"')
+        text = text.replace('"moses.ini"', '"../moses.ini"').replace('"weights"', '"../weights"')
+        (folder / "own" / "system.toml").write_text(text)
+    with pytest.raises(PhrasescoreError, match="expected 2 weights for TM0, found 1"):
+        read_system("." if is_beside else "own")
+
+
 @pytest.mark.usefixtures("folder")
 def test_settings_of_the_command_line_replace_those_in_the_file() -> None:
     changed = read_system(".", ["limits.stack=10", "limits.search-algorithm=cube", "nbest_size=5"])
