@@ -183,7 +183,11 @@ class NewSystem:
             problem = "expected the folder of the new system, which is not that of the old one"
             raise ArgumentError(f"--output: {problem}, got {folder!r}")
         ini = system.read_ini()
-        table = ini.resolve(ini.find_phrase_table().path or "")
+        feature = ini.find_phrase_table()
+        for part in system.weights:
+            if feature.name in ini.tuneable_weights() and feature.name not in part:
+                raise system.weight_error(f"no weight for the phrase table {feature.name}")
+        table = ini.resolve(feature.path or "")
         if not os.path.exists(table) and os.path.exists(f"{table}.gz"):
             table += ".gz"
         output = os.path.join(folder, os.path.basename(table))

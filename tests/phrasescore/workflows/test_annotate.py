@@ -118,6 +118,18 @@ def test_a_system_that_gets_no_columns_leaves_no_folder(
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
+def test_weights_that_lack_the_table_are_refused_before_a_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("old").mkdir()
+    write_system(Path("old"))
+    Path("old/weights").write_text(Path("old/weights").read_text().replace("TM0", "TM1"))
+    with pytest.raises(PhrasescoreError, match="weights: no weight for the phrase table TM0"):
+        phrasescore.annotate("old", [NUMBERS], "new")
+    assert not Path("new").exists()
+
+
 def test_no_file_of_the_old_system_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
