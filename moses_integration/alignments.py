@@ -1,22 +1,18 @@
 """Word alignments, phrase segmentations and affiliations of target words.
 
 Alignments are in Pharaoh's format, ``0-0 1-2``: pairs of 0-based source and target words. In n-best
-lists Moses and the embedded search write two more fields after the total: the alignment, and the
-phrases in target order, ``0-1=0-2 2=3``: a range of source words and a range of target words,
-0-based and with inclusive ends. A range with one word, or without target words, is written as its
-first number only (Moses, Manager::OutputNBest).
+lists they may follow the total, as may the phrases in target order, ``0-1=0-2 2=3``: ranges of
+source and of target words, 0-based and with inclusive ends. A range with one word, or without
+target words, is written as its first number only (Moses, Manager::OutputNBest).
 
 A joint model reads the source words around the *affiliation* of a target word (Devlin et al., 2014,
 section 2.1), by the rule of Moses' BilingualLM:
 
 * An aligned word is affiliated with the middle one of its n source words, at index (n - 1) // 2.
-* An unaligned word takes the affiliation of the nearest aligned word. If two words are equally
-  near, it is the word on the right.
+* An unaligned word takes the affiliation of the nearest aligned word, on ties the one on the right:
+  of its phrase in a search (moses/LM/BilingualLM.cpp, getSourceWords), else of the whole sentence,
+  including ``</s>`` (scripts/training/bilingual-lm/extract.py).
 * ``</s>`` is affiliated with the end of the source.
-
-In a search, the nearest word is looked up within the phrase (moses/LM/BilingualLM.cpp,
-getSourceWords). In parallel text it is looked up within the whole sentence, including ``</s>``
-(scripts/training/bilingual-lm/extract.py).
 """
 
 import re
@@ -132,9 +128,9 @@ def affiliate_hypothesis(
 ) -> Affiliations:
     """Return the affiliations of the words in a hypothesis, given as an n-best line.
 
-    An empty alignment means that no word is aligned. If there is also a phrase segmentation,
-    unaligned words are affiliated within their phrase, as in the search. Otherwise, and in phrases
-    without links (from Moses' XML options), they are affiliated within the sentence.
+    An empty alignment means that no word is aligned. With a phrase segmentation, unaligned words
+    are affiliated within their phrase; without one, and in phrases without links (from Moses' XML
+    options), within the sentence.
     """
     if target_length == 0:
         return ()
@@ -142,22 +138,14 @@ def affiliate_hypothesis(
     alignment = next((field for field in fields if _LINKS.fullmatch(field)), None)
     if alignment is None and b"" not in fields:
         problem = "expected a word alignment after the total, found none"
-        cure = "Moses writes it with -print-alignment-info-in-n-best, phrasescore decode with"
+        cure = "Moses writes it with -print-alignment-info-in-n-best, phrasescore translate with"
         raise DataError(path, line, f"{problem}: {cure} --alignment")
     linked = parse_links(alignment or b"", source_length, target_length, path, line)
     in_sentence = affiliate_sentence(linked, source_length)
-    tokens = (field.split() for field in fields if field)
-    phrases = next((row for row in tokens if all(map(_PHRASE.fullmatch, row))), None)
-    if phrases is None:
+    if not any(field and all(map(_PHRASE.fullmatch, field.split())) for field in fields):
         return in_sentence
-    # A phrase without target words begins at the same word as the next phrase.
-    starts = [int(token.partition(b"=")[2].partition(b"-")[0]) for token in phrases]
-    borders = [*starts, target_length]
-    if starts[0] != 0 or borders != sorted(borders):
-        problem = f"expected phrases for {target_length} words, found {shorten(b' '.join(phrases))}"
-        raise DataError(path, line, problem)
     affiliations: list[int] = []
-    for begin, end in pairwise(borders):
+    for *_, begin, end in parse_segmentation(raw, source_length, target_length, path, line):
         affiliations += affiliate(linked[begin:end]) or in_sentence[begin:end]
     return tuple(affiliations)
 
@@ -188,9 +176,9 @@ def parse_segmentation(
     fields = [field.split() for field in raw.split(b"|||")[4:]]
     tokens = next((field for field in fields if field and b"=" in field[0]), None)
     if tokens is None:
-        cure = "written by decode --segmentation or by Moses with -include-segmentation-in-n-best"
-        problem = f"expected a phrase segmentation after the total, {cure}"
-        raise DataError(path, line, f"{problem}, found none")
+        problem = "expected a phrase segmentation after the total, written by translate"
+        cure = "--segmentation or by Moses with -include-segmentation-in-n-best"
+        raise DataError(path, line, f"{problem} {cure}, found none")
     ranges = []
     for token in tokens:
         match = _PHRASE.fullmatch(token)
@@ -203,10 +191,8 @@ def parse_segmentation(
         for (first, after, _), (start, end) in zip(ranges, pairwise(borders), strict=True)
     ]
     words = [word for first, after, _ in ranges for word in range(first, after)]
-    covers = sorted(words) == list(range(source_size)) and all(
-        first < after for first, after, _ in ranges
-    )
-    if not covers or borders[0] != 0 or borders != sorted(borders):
+    is_whole = sorted(words) == list(range(source_size)) and borders[0] == 0
+    if not is_whole or borders != sorted(borders) or any(one[0] >= one[1] for one in ranges):
         problem = f"expected phrases for {source_size} source and {target_size} target words"
         raise DataError(path, line, f"{problem}, found {shorten(b' '.join(tokens))}")
     return spans

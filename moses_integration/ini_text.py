@@ -22,11 +22,7 @@ _WORD = re.compile(r"[^ \t\r]+")
 BINARY_ENDINGS = (".minphr", ".minlexr", ".binphr.idx", ".binlexr.idx")
 _FILE_ARGUMENTS = ("path", "source_vocab", "target_vocab")  # the last two belong to BilingualNPLM
 
-# Sections in a moses.ini for Moses 1, besides weight sections such as [weight-l].
-_OLD_SECTIONS = ("ttable-file", "lmodel-file", "distortion-file", "generation-file")
 _WEIGHT_FILE = "weight-file"
-_NEW_WEIGHT_SECTIONS = (_WEIGHT_FILE, "weight-add", "weight-overwrite")
-_WEIGHT_SECTIONS = ("weight-add", "weight")
 TRUE_VALUES = ("yes", "y", "true", "1")  # read as true (moses/Util.cpp, Scan<bool>)
 
 
@@ -43,8 +39,7 @@ class IniFeature(NamedTuple):
 
     name: str
     kind: str
-    # The words after the class, split at "="; the value is None if a word has no "=".
-    arguments: list[tuple[str, str | None]]
+    arguments: dict[str, str]  # the words after the class, key=value
     line: IniLine
 
 
@@ -65,14 +60,10 @@ class IniText:
         # surrogateescape restores bytes that are not UTF-8 when the text is written.
         self.lines = content.decode(errors="surrogateescape").split("\n")
         for line in self.content_lines():
-            is_weight = line.section.startswith("weight-")
-            if line.section in _OLD_SECTIONS or (
-                is_weight and line.section not in _NEW_WEIGHT_SECTIONS
-            ):
-                problem = "expected [feature] and [weight], found an old format of moses.ini"
-                raise self.error(
-                    line, "", f"{problem}; convert it with convert-moses-ini-to-v2.perl"
-                )
+            if line.section.startswith("weight-") and line.section != _WEIGHT_FILE:
+                problem = "expected weights only in [weight]; move them there, or convert the file"
+                cure = "of an old Moses with convert-moses-ini-to-v2.perl"
+                raise self.error(line, "", f"{problem} {cure}")
         self.features = self.read_features()
         self.folder = self._find_folder() if folder is None else os.fspath(folder)
 
@@ -97,8 +88,7 @@ class IniText:
 
     def named_paths(self) -> list[str]:
         """Return the paths of all files as they are written, in the order of `named_files`."""
-        arguments = [dict(feature.arguments) for feature in self.features]
-        paths = [each.get(key) for each in arguments for key in _FILE_ARGUMENTS]
+        paths = [each.arguments.get(key) for each in self.features for key in _FILE_ARGUMENTS]
         paths += [path for _, path in filter(None, [self.weight_file()])]
         return [path for path in dict.fromkeys(paths) if path]
 
@@ -108,11 +98,8 @@ class IniText:
 
     def no_file(self, path: str) -> str:
         """Return text for a message: there is no file with this path."""
-        if os.path.isabs(path):
-            return "there is no such file"
-        own = os.path.dirname(self.path)
-        place = f"{own} or in the working folder" if own else "the working folder"
-        return f"there is no such file in {place if not self.folder else self.folder}"
+        where = "" if os.path.isabs(path) else f" in {self.folder or 'the working folder'}"
+        return f"there is no such file{where}"
 
     def rename_files(self, rename: Callable[[str], str]) -> None:
         """Replace the paths of files, which ``rename`` gets as they are written.
@@ -120,13 +107,16 @@ class IniText:
         :raises ConfigError: if a moses.ini cannot hold a new path.
         """
         for feature in self.features:
-            named = [(key, path) for key, path in feature.arguments if key in _FILE_ARGUMENTS]
+            named = [(key, feature.arguments.get(key)) for key in _FILE_ARGUMENTS]
             paths = {key: rename(path) for key, path in named if path}
             for problem in filter(None, map(path_problem, paths.values())):
                 raise self.error(feature.line, feature.name, problem)
             self._set_arguments(feature, paths)
         if weight_file := self.weight_file():
-            self.set_weight_file(rename(weight_file[1]))
+            new = rename(weight_file[1])
+            if "#" in new or "\n" in new:
+                raise self.error(weight_file[0], "", path_problem(new) or "")
+            self.set_value(_WEIGHT_FILE, new)
         settings = self.text_settings()
         models = settings.truecase_source, settings.truecase_target
         if any(models):
@@ -152,10 +142,7 @@ class IniText:
         return "\n".join(self.lines).encode(errors="surrogateescape")
 
     def write(self, path: str) -> None:
-        """Write the text to a file atomically; ``-`` is stdout.
-
-        Paths that start in the folder of the old file are changed if the new one has another.
-        """
+        """Write the text, with its paths changed, to a file atomically; ``-`` is stdout."""
         if self.folder and path != "-":
             self.move(os.path.dirname(path))
         with open_output(path) as output:
@@ -182,15 +169,24 @@ class IniText:
         return lines
 
     def read_features(self) -> list[IniFeature]:
-        """Return the features; features without ``name=`` get the names that Moses assigns."""
+        """Return the features; features without ``name=`` get the names that Moses assigns.
+
+        :raises ConfigError: for an argument that Moses rejects.
+        """
         features = []
         nameless: dict[str, int] = {}
         for line in self.content_lines():
             if line.section != "feature":
                 continue
             kind = line.words[0].group()
-            arguments = [split_argument(word.group()) for word in line.words[1:]]
-            name = dict(arguments).get("name")
+            arguments: dict[str, str] = {}
+            for word in line.words[1:]:
+                key, sign, value = word.group().partition("=")
+                if not sign or key in arguments:
+                    problem = f"expected key=value with each key only once, found {shorten(key)}"
+                    raise self.error(line, arguments.get("name", kind), problem)
+                arguments[key] = value
+            name = arguments.get("name")
             if not name:
                 name = f"{kind}{nameless.get(kind, 0)}"
                 nameless[kind] = nameless.get(kind, 0) + 1
@@ -207,12 +203,6 @@ class IniText:
         if line is None:
             return None
         return line, self.lines[line.row][line.words[0].start() : line.words[-1].end()]
-
-    def set_weight_file(self, path: str) -> None:
-        """Set the file from which Moses reads sparse weights."""
-        if "#" in path or "\n" in path:
-            raise ConfigError(shown_path(self.path), f"[{_WEIGHT_FILE}]", path_problem(path) or "")
-        self.set_value(_WEIGHT_FILE, path)
 
     def set_value(self, section: str, value: str) -> None:
         """Set the only value of a section, which is appended if it is missing."""
@@ -257,16 +247,14 @@ class IniText:
         }
 
     def _weight_lines(self) -> list[IniLine]:
-        """Return all weight lines, [weight-add] first (Parameter.cpp, CreateWeightsMap)."""
-        lines = [line for line in self.content_lines() if line.section in _WEIGHT_SECTIONS]
-        return sorted(lines, key=lambda line: _WEIGHT_SECTIONS.index(line.section))
+        return [line for line in self.content_lines() if line.section == "weight"]
 
     def shown_components(self, name: str, num_weights: int) -> tuple[bool, ...]:
         """Return whether n-best lists show each component of a feature or a sparse weight."""
         feature = self._feature(name)
         if feature is None:
             return (True,) * num_weights
-        tuneable = dict(feature.arguments).get("tuneable") or "true"
+        tuneable = feature.arguments.get("tuneable") or "true"
         if feature.kind == "UnknownWordPenalty" or tuneable.lower() not in TRUE_VALUES:
             return (False,) * num_weights
         components = self._tuneable_components(feature, num_weights)
@@ -278,27 +266,17 @@ class IniText:
         return next((feature for feature in self.features if feature.name == name), None)
 
     def _tuneable_components(self, feature: IniFeature, num_features: int) -> str | None:
-        value = dict(feature.arguments).get("tuneable-components")
+        value = feature.arguments.get("tuneable-components")
         if value is None or len(value.split(",")) == num_features:
             return value
         problem = f"expected {num_features} values in tuneable-components=, found {shorten(value)}"
         raise self.error(feature.line, feature.name, problem)
 
-    def arguments(self, feature: IniFeature) -> dict[str, str]:
-        """Return the arguments of a feature; one that Moses rejects is an error."""
-        found: dict[str, str] = {}
-        for key, value in feature.arguments:
-            if value is None or key in found:
-                problem = f"expected key=value with each key only once, found {shorten(key)}"
-                raise self.error(feature.line, feature.name, problem)
-            found[key] = value
-        return found
-
     def _set_arguments(self, feature: IniFeature, values: Mapping[str, str]) -> None:
         """Replace arguments of a feature; those that it lacks are appended."""
         lacking, edits = dict(values), []
         for word in feature.line.words[1:]:
-            key, _ = split_argument(word.group())
+            key = word.group().partition("=")[0]
             if key in lacking:
                 edits.append((word.start() + len(key) + 1, word.end(), lacking.pop(key)))
         end = feature.line.words[-1].end()
@@ -315,12 +293,6 @@ class IniText:
         """Return an error for a line; ``name`` is the feature or key, empty for none."""
         where = f"{shown_path(self.path)}:{line.row + 1}"
         return ConfigError(where, f"[{line.section}] {name}", problem)
-
-
-def split_argument(word: str) -> tuple[str, str | None]:
-    """Split key=value at the first ``=`` (moses/Util.h, TokenizeFirstOnly)."""
-    key, separator, value = word.partition("=")
-    return key, value if separator else None
 
 
 def path_problem(path: str) -> str | None:

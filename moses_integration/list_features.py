@@ -5,7 +5,6 @@ hypotheses that lack it. Every other feature is dense: all hypotheses in all lis
 Joshua and cdec omit zero values of all features.
 """
 
-import logging
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import NamedTuple
@@ -14,12 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from moses_integration.nbest import NbestList
-from moses_integration.nbest_lines import WORD_SCORES, format_value
+from moses_integration.nbest_lines import format_value
 from moses_integration.weight_lines import BAD_NAME, is_sparse
 from phrasescore.errors import DataError
 from phrasescore.records import FeatureLabel, Weights
-
-_logger = logging.getLogger(__name__)
 
 Values = NDArray[np.float64]
 
@@ -53,17 +50,12 @@ class FeatureMatrix(NamedTuple):
 
 
 def feature_matrix(nbest: NbestList) -> FeatureMatrix:
-    """Return the feature values of a list; warn once per file about ignored WordScores (Marian)."""
-    if WORD_SCORES in nbest.sizes:
-        if nbest.first_line == 1:
-            text = "%s: ignoring the feature %s, which has a value per word"
-            _logger.warning(text, nbest.path, WORD_SCORES)
-    elif nbest.is_plain.all():
+    """Return the feature values of a list."""
+    if nbest.is_plain.all():
         return FeatureMatrix(dict(nbest.sizes), nbest.numbers[:, :-1], None)
     rows = [nbest.features(index) for index in range(nbest.num_lines)]
     sizes: dict[str, int] = {}
     for index, row in enumerate(rows):
-        row.pop(WORD_SCORES, None)
         for name, numbers in row.items():
             if sizes.setdefault(name, len(numbers)) != len(numbers):
                 problem = f"expected {sizes[name]} values for {name} as before"
@@ -145,9 +137,8 @@ class FeatureColumns:
 class WeightedSum:
     """The log-linear model: the sum of weight times value over all features.
 
-    Features that n-best lists omit, such as Moses' UnknownWordPenalty, are not included. The sum
-    may therefore differ from the decoder's total. The difference is the same for all hypotheses in
-    a list that leave the same words untranslated.
+    It lacks features that n-best lists omit, such as Moses' UnknownWordPenalty, and may therefore
+    differ from the decoder's total.
     """
 
     weights: Weights

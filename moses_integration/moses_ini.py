@@ -1,12 +1,11 @@
 """Read and edit a moses.ini, leaving all other lines unchanged.
 
 The grammar follows moses/Parameter.cpp (ReadConfigFile, CreateWeightsMap) and
-moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a line, leading and
-trailing blanks are dropped, and ``[section]`` precedes the lines of a section. A feature line is a
-class followed by ``key=value`` words, separated by spaces and tabs. Without ``name=``, a feature is
-named after its class and its index among such features, as in ``PhraseDictionaryMemory0``. A weight
-line is ``Name= w1 w2``; the last line for a name is used. A weight in ``[weight]`` overrides the
-weight in the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
+moses/FF/FeatureFunction.cpp (ParseLine). ``#`` begins a comment anywhere in a line. A feature line
+is a class followed by ``key=value`` words. Without ``name=``, a feature is named after its class
+and its index among such features, as in ``PhraseDictionaryMemory0``. A weight line is
+``Name= w1 w2``; the last line for a name is used. A weight in ``[weight]`` overrides the weight in
+the file that ``[weight-file]`` names (moses/StaticData.cpp, LoadSparseWeightsFromConfig).
 """
 
 import math
@@ -21,14 +20,13 @@ import numpy as np
 from moses_integration.ini_text import IniFeature, IniLine, IniText, path_problem
 from moses_integration.weight_lines import (
     format_weight,
-    format_weight_line,
     is_sparse,
+    parse_weight,
     parse_weight_pair,
     read_sparse_weights,
 )
 from phrasescore.errors import ArgumentError, ConfigError, DataError, shown_path
-from phrasescore.io.output import open_output
-from phrasescore.io.text import NUMBER, is_stream, open_input, same_file, shorten, split_block
+from phrasescore.io.text import open_input, same_file, shorten, split_block
 from phrasescore.records import WeightPair, Weights
 
 # Weights as public functions accept them: a path, one set of weights, or two sets.
@@ -39,8 +37,6 @@ TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 
 # Phrase table classes whose names do not begin with PhraseDictionary (moses/FF/Factory.cpp).
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
-_SPARSE_ENDING = ".sparse-weights"  # of the sparse weight file, as in mert-moses.pl
-_NUMBER = re.compile(NUMBER)
 
 
 class PhraseTableFeature(NamedTuple):
@@ -55,18 +51,9 @@ class PhraseTableFeature(NamedTuple):
 class MosesIni(IniText):
     """A moses.ini whose phrase tables and weights can be read and edited."""
 
-    def __init__(
-        self, path: str, content: bytes, folder: str | os.PathLike[str] | None = None
-    ) -> None:
-        super().__init__(path, content, folder)
-        # New weights for sparse features whose names cannot be written in [weight].
-        self._sparse: Weights = {}
-
     def phrase_tables(self) -> list[PhraseTableFeature]:
         """Return all phrase tables of any class, in file order."""
-        return [
-            self._describe(feature) for feature in self.features if is_phrase_table(feature.kind)
-        ]
+        return [self._describe(each) for each in self.features if is_phrase_table(each.kind)]
 
     def find_phrase_table(self, table_path: str | None = None) -> PhraseTableFeature:
         """Return the phrase table that reads a file, or the only phrase table if no file is given.
@@ -104,8 +91,7 @@ class MosesIni(IniText):
 
         An existing tuneable-components= is extended so that tuners see the new scores. With weight
         0, Moses translates exactly as before, and MERT can start from the old n-best lists after
-        the new scores are added to them. Zeros do not affect its line searches and random restarts
-        (mert/Optimizer.cpp, mert/Point.cpp). Any other weight, such as the 0.2 in train-model.perl,
+        the new scores are added to them. Any other weight, such as the 0.2 in train-model.perl,
         makes the first lists worse, because the other weights were not tuned with it.
 
         :param old_table_path: the annotated table, to find its declaration.
@@ -114,12 +100,9 @@ class MosesIni(IniText):
             then remains unchanged.
         """
         table = self.find_phrase_table(old_table_path)
-        feature = self._feature(table.name)
-        assert feature is not None
-        if num_scores is not None and num_scores != table.num_features:
-            problem = (
-                f"expected num-features={num_scores}, the number of scores in the phrase table"
-            )
+        feature = next(feature for feature in self.features if feature.name == table.name)
+        if num_scores not in (None, table.num_features):
+            problem = f"expected num-features={num_scores}, as the phrase table has"
             raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
         if table.kind not in TEXT_TABLES:  # Moses would not read it as text
             problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
@@ -141,23 +124,17 @@ class MosesIni(IniText):
 
     def _describe(self, feature: IniFeature) -> PhraseTableFeature:
         """Return the phrase table that a line declares; a line that Moses rejects is an error."""
-        arguments = self.arguments(feature)
-        num_features = arguments.get("num-features") or "1"
+        num_features = feature.arguments.get("num-features") or "1"
         if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
             raise self.error(feature.line, feature.name, problem)
-        path = arguments.get("path")
+        path = feature.arguments.get("path")
         return PhraseTableFeature(feature.name, feature.kind, path, int(num_features))
 
     def _table_weights(self, table: PhraseTableFeature) -> IniLine:
-        key = f"{table.name}="
-        for line in self.content_lines():
-            if line.section == "weight-overwrite" and key in (word.group() for word in line.words):
-                problem = "expected the weights for this table in [weight]; move them there"
-                raise self.error(line, table.name, problem)
         weights = self.latest_weight_lines().get(table.name)
         if weights is None:
-            problem = f"expected a line '{key} w1 w2 ...' with {table.num_features} weights"
+            problem = f"expected a line '{table.name}= w1 w2 ...' with {table.num_features} weights"
             where = f"[weight] {table.name}"
             raise ConfigError(shown_path(self.path), where, f"{problem}, found none")
         num_weights = len(weights.words) - 1
@@ -174,45 +151,38 @@ class MosesIni(IniText):
         moses/FF/UnknownWordPenaltyProducer.cpp). Sparse weights are included; the
         [weight-file]'s weights come last.
         """
-        weights: Weights = {}
-        for line in self.content_lines():
-            if line.section == "weight-overwrite":
-                problem = "expected weights only in [weight]; move them there"
-                raise self.error(line, line.words[0].group(), problem)
-        for line in self._weight_lines():
-            first, *values = (word.group() for word in line.words)
-            name = first.removesuffix("=")
-            if name == first or not values:
-                raise self.error(line, first, "expected 'Name= value ...'")
-            for value in values:
-                if _NUMBER.fullmatch(value) is None or not math.isfinite(float(value)):
-                    problem = f"expected a number as weight, found {shorten(value)}"
-                    raise self.error(line, name, problem)
-            weights[name] = tuple(
-                map(float, values)
-            )  # the last line for a name overrides earlier ones
+        # The last line for a name overrides earlier ones.
+        weights = dict(map(self.weights_in, self._weight_lines()))
         for name, numbers in weights.items():
             weights[name] = tuple(compress(numbers, self.shown_components(name, len(numbers))))
         shown = {name: numbers for name, numbers in weights.items() if numbers}
-        filed = self._filed_weights().items()
-        return shown | {name: numbers for name, numbers in filed if name not in shown}
+        if (named := self.weight_file()) is not None:
+            path = self.resolve(named[1])
+            if not os.path.exists(path):
+                raise self.error(named[0], "", f"cannot open {path}: {self.no_file(named[1])}")
+            filed = read_sparse_weights(path).items()
+            shown |= {name: numbers for name, numbers in filed if name not in shown}
+        return shown
 
-    def _filed_weights(self) -> Weights:
-        named = self.weight_file()
-        if named is None:
-            return {}
-        line, path = named[0], self.resolve(named[1])
-        if os.path.exists(path):
-            return read_sparse_weights(path)
-        raise self.error(line, "", f"cannot open {path}: {self.no_file(named[1])}")
+    def weights_in(self, line: IniLine) -> tuple[str, tuple[float, ...]]:
+        """Return the name and the values in a line of weights."""
+        first, *values = (word.group() for word in line.words)
+        name = first.removesuffix("=")
+        if name == first or not values:
+            raise self.error(line, first, "expected 'Name= value ...'")
+        for value in values:
+            if not math.isfinite(parse_weight(value)):
+                problem = f"expected a number as weight, found {shorten(value)}"
+                raise self.error(line, name, problem)
+        return name, tuple(map(float, values))
 
     def set_weights(self, weights: Mapping[str, tuple[float, ...]]) -> list[str]:
         """Replace the weights for scores that n-best lists show; keep other weights and comments.
 
-        A sparse feature without a weight is appended to the section. If its name has ``#``, which
-        begins a comment there, `write` writes the weight to a separate file.
+        A sparse feature without a weight is appended to the section.
 
-        :return: names that do not belong to a feature in this file; their weights are ignored.
+        :return: names that do not belong to a feature in this file, or that it cannot hold because
+            ``#`` begins a comment; their weights are ignored.
         """
         lines = self.latest_weight_lines()
         names = {feature.name for feature in self.features}
@@ -222,43 +192,14 @@ class MosesIni(IniText):
             line = lines.get(name)
             if line is not None:
                 self._replace_weights(line, name, values)
-            elif not is_sparse(name) or name.partition("_")[0] not in names or not ends:
-                unknown.append(name)
-            elif "#" not in name:
+            elif is_sparse(name) and name.partition("_")[0] in names and ends and "#" not in name:
                 added.append(" ".join([f"{name}=", *map(format_weight, values)]))
             else:
-                self._sparse[name] = values
+                unknown.append(name)
         if ends:
             self.lines[ends[-1] : ends[-1]] = added
         self.features = self.read_features()
         return unknown
-
-    def write(self, path: str) -> None:
-        """Write the text to a file atomically; ``-`` is stdout.
-
-        Weights whose names cannot be written in [weight] go to a separate file next to it, together
-        with the weights in the old [weight-file]. The new [weight-file] then names this file.
-
-        :raises ConfigError: if there are such weights, and the path is a stream, or the separate
-            file would replace the old one.
-        """
-        if self._sparse:
-            name, named = next(iter(self._sparse)), self.weight_file()
-            problem = f"[weight] cannot hold {shorten(name)}; its weight requires a separate file"
-            sparse_path = f"{os.path.abspath(path)}{_SPARSE_ENDING}"
-            cure = "write to a regular file" if is_stream(path) else ""
-            if named is not None and same_file(self.resolve(named[1]), sparse_path):
-                cure = f"{named[1]}, which {self.path} names: write to another file"
-            if cure:
-                raise ConfigError(shown_path(path), "[weight]", f"{problem}: {cure}")
-            lines = [
-                format_weight_line(sparse_path, name, format_weight(value), sign="")
-                for name, (value,) in {**self._filed_weights(), **self._sparse}.items()
-            ]
-            self.set_weight_file(sparse_path)
-            with open_output(sparse_path) as output:
-                output.write("".join(f"{line}\n" for line in lines).encode())
-        super().write(path)
 
     def weight_overwrite(self, weights: Mapping[str, tuple[float, ...]]) -> str:
         """Return the argument for ``moses -weight-overwrite``, with ``x`` for hidden components.
@@ -278,7 +219,7 @@ class MosesIni(IniText):
 
     def _replace_weights(self, line: IniLine, name: str, values: tuple[float, ...]) -> None:
         words = list(compress(line.words[1:], self.shown_components(name, len(line.words) - 1)))
-        if not words and values == tuple(float(word.group()) for word in line.words[1:]):
+        if not words and values == self.weights_in(line)[1]:
             return  # a weight that lists omit, and that stays as it is
         if len(words) != len(values):
             problem = f"expected {len(values)} weights, one per value in the lists"

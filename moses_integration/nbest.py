@@ -4,13 +4,11 @@ A line is ``id ||| hypothesis ||| Name0= v v ... Name1= v ||| total [||| more fi
 of a sentence are adjacent, and ids are ascending. A line is valid if Moses' tuning reads it
 correctly (mert/Data.cpp, loadNBest and AddFeatures):
 
-* ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. Moses
-  writes two spaces after a hypothesis, and an empty hypothesis for an empty input line.
+* ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields.
 * A token in field 3 that ends in ``=`` is the name of a feature; the numbers after it are its
   values. Moses treats a name with an underscore as a sparse feature, which has one value.
 * Two other styles are also read: ``Name0=v`` from Joshua and cdec, in one token, and ``name: v v``
-  from Moses before 2013, where a repeated name appends values. New features are written in the
-  style of the list.
+  from Moses before 2013, where a repeated name appends values.
 * Fields after the total are read only by :mod:`moses_integration.alignments`.
 * Moses reads ``nan``, ``inf`` and ``0,5`` with atof, without a warning. Here they are rejected, and
   so are numbers that are out of range for Moses' float32 values.
@@ -204,9 +202,7 @@ def _scan(data: bytes, pattern: tuple[Any, ...]) -> tuple[Ids, Ids, Values, NDAr
 def read_nbest(path: str, new_names: Collection[str] = ()) -> Iterator[NbestList]:
     """Yield the lists in a file in order, lazily, with one list in memory at a time.
 
-    The number of fields, the id, the feature names and all numbers in each line are checked. This
-    is done in compiled code for lines with the same features as the first line. Lines with other
-    features are valid but slower to read.
+    All lines are checked, in compiled code if they have the features of the first line.
 
     :param new_names: names of features to be added; a line that already has one is an error.
     :raises DataError: at the first ``next`` if the file cannot be opened or is empty; later, on

@@ -9,11 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import ArgumentError, DataError, ModelError
-from phrasescore.io.text import LARGEST_VALUE, NUMBER, decode, parse_number, shorten
+from phrasescore.io.text import LARGEST_VALUE, decode, parse_number, shorten
 
-_VALUE = re.compile(NUMBER.encode())
 _COLON = ord(":")
-WORD_SCORES = "WordScores"  # Marian's, one value per word (--word-scores); cannot be weighted
 
 # A name that Moses treats as a dense feature; mert and kbmira treat names with "_" as sparse.
 FEATURE_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*")
@@ -98,10 +96,8 @@ def too_few_fields(path: str, number: int, raw: bytes) -> DataError:
     fields = raw.count(b"|||") + 1
     found = f"found {fields}: {shorten(raw)}" if raw.strip() else "found an empty line"
     problem = f"expected at least 4 fields separated by '|||', {found}"
-    if fields == 3 and _VALUE.fullmatch(raw.split(b"|||")[2].strip(b" \r")):
-        problem += "; Nematus writes no features: add the score as one, '||| Score= -1 ||| -1'"
-    elif fields == 3:
-        problem += "; the total is missing: add ' ||| 0' if it is not needed"
+    if fields == 3:
+        problem += "; features 'Name= -1' or the total are missing: add ' ||| 0' as the total"
     return DataError(path, number, problem)
 
 
@@ -135,7 +131,9 @@ def parse_features(
             values = features.setdefault(name, [])
         if number:
             if values is None:
-                raise DataError(path, line, _unnamed(raw, token))
+                problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
+                cure = "write a name before each number (Moses does by -labeled-n-best-list true)"
+                raise DataError(path, line, f"{problem}: {cure}")
             values.append(parse_number(number, path, line))
             if style:  # the only value of this name
                 values = None
@@ -163,18 +161,6 @@ def feature_style(raw: bytes) -> bytes:
     """Return the style of a line, or ``b""`` if it has no features; see `NbestList.style`."""
     start, end = feature_span(raw)
     return split_feature(raw[start:end].lstrip(b" ").partition(b" ")[0])[1]
-
-
-def _unnamed(raw: bytes, token: bytes) -> str:
-    """Return the message for a line that has a value where a name should be."""
-    if _VALUE.fullmatch(token) and b"=" in raw.split(b"|||", 4)[3]:
-        problem = "expected features before the total, found the total first, as Travatar has it"
-        return f"{problem}: exchange fields 3 and 4 of each line"
-    problem = f"expected the name of a feature, as 'LM0=', found {shorten(token)}"
-    if _VALUE.fullmatch(token):
-        problem += ": the features of this list have no names; write a name before each number"
-        problem += " (Moses does without -labeled-n-best-list false)"
-    return problem
 
 
 def parse_total(raw: bytes, path: str = "n-best list", line: int | None = None) -> float:

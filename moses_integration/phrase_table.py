@@ -110,9 +110,6 @@ class TableBlock(NamedTuple):
 def read_table_blocks(path: str) -> Iterator[TableBlock]:
     """Yield the lines of a phrase table in blocks of a few thousand, checked, lazily and in order.
 
-    No line is skipped: the concatenated raw bytes of the blocks are the file. The table need not be
-    sorted.
-
     :raises DataError: at the first ``next`` if the file cannot be opened, has no lines, or contains
         hierarchical rules. Later, for an invalid line or damaged data, after all preceding lines
         were yielded.

@@ -6,20 +6,16 @@ fields after the scores may be missing. A line is valid if Moses loads it correc
 
 * ``|||`` is the separator wherever it occurs; the spaces around it belong to the fields. One ``\r``
   before the newline is not part of the line (util/file_piece.hh, ReadLine).
-* Scores are separated by any number of spaces and tabs. Moses' double-conversion must read the
-  whole token as a number: ``1``, ``.5``, ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``, ``0,5``,
-  ``1_0``, ``nan``.
-* Moses takes the logarithm of a score without checking it. It silently loads ``inf``, numbers
-  beyond float32 such as ``1e39``, and negative numbers, which make the search useless. They are
-  rejected here.
+* Spaces and tabs separate scores. Each is a number for Moses' double-conversion: ``1``, ``.5``,
+  ``5.``, ``+0.5``, ``1E-5``; not ``0x10``, ``1e``, ``0,5``, ``1_0``, ``nan``. Moses silently takes
+  the logarithm of ``inf``, of ``1e39`` and of negative numbers, which are rejected here.
 * Blanks separate words, as in texts (`phrasescore.records.BLANKS`); Moses splits at fewer of them.
 
 In memory a score is a natural logarithm; on disk it is a probability.
 
-Nearly all lines of a table are plain: there are single spaces between words, separators and scores.
-`scan_lines` locates the parts of plain lines in compiled code, a hundred times as fast as Python.
-`parse_line` reads all other lines and raises all errors. Lines that it would reject or read
-differently must therefore not be treated as plain.
+In plain lines, single spaces separate words, separators and scores. `scan_lines` locates their
+parts in compiled code. `parse_line` reads all other lines and raises all errors. Lines that it
+would reject or read differently must therefore not be treated as plain.
 """
 
 import math

@@ -1,10 +1,12 @@
 """How a system's text is prepared, as comments of its moses.ini record it."""
 
+import contextlib
 import json
 import re
 import tomllib
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from phrasescore.arguments import language_code
 from phrasescore.errors import ConfigError, shown_path
@@ -56,33 +58,21 @@ def read_settings(path: str, lines: Iterable[str]) -> TextSettings:
 
     :raises ConfigError: if a comment is no valid setting.
     """
-    types = {field.name: type(field.default) for field in fields(TextSettings)}
-    settings, known = TextSettings(), set()
-    for row, text in enumerate(lines):
+    defaults: dict[str, Any] = asdict(TextSettings())
+    settings = TextSettings()
+    for row, text in enumerate(lines, start=1):
         if (match := SETTING.fullmatch(text)) is None:
             continue
-        where = f"{shown_path(path)}:{row + 1}"
         setting = match[1].strip()
-        problem: str | None = None
-        try:
+        wanted = f"expected KEY = VALUE in TOML, once for {', '.join(defaults)}"
+        problem: str | None = f"{wanted}; found {shorten(setting)}"
+        with contextlib.suppress(ValueError, RecursionError):  # TOMLDecodeError is a ValueError
             ((key, value),) = tomllib.loads(setting).items()
-        except (ValueError, RecursionError):  # TOMLDecodeError is a ValueError
-            wanted = "expected KEY = VALUE as in TOML"
-            raise ConfigError(
-                where, "# phrasescore", f"{wanted}, found {shorten(setting)}"
-            ) from None
-        if key not in types:
-            problem = f"unknown key {shorten(key)}; the keys are {', '.join(types)}"
-        elif key in known:
-            problem = f"expected one line for {key}, found another"
-        elif type(value) is not types[key]:
-            wanted = "true or false" if types[key] is bool else "a string in double quotes"
-            problem = f"expected {wanted} for {key}, found {shorten(setting)}"
-        if problem is None:
-            known.add(key)
-            settings = replace(settings, **{key: value})
-            problem = settings.problem()
+            if key in defaults and type(value) is type(defaults.pop(key)):
+                settings = replace(settings, **{key: value})
+                problem = settings.problem()
         if problem is not None:
+            where = f"{shown_path(path)}:{row}"
             raise ConfigError(where, "# phrasescore", problem)
     return settings
 

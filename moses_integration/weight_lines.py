@@ -2,16 +2,14 @@
 
 A text has lines ``Name= value ...``, with ``#`` comments. In dense weight files from mert-moses.pl
 and kbmira (``run1.dense``), each value has a separate line. Sparse features may have lines
-``name value``, as in the ``run1.sparse-weights`` that Moses' tuners write. Features have the same
-names as in moses.ini and n-best lists, without ``=``.
+``name value``, as in the ``run1.sparse-weights`` that Moses' tuners write.
 
-If n-best lists have features that the decoder lacks, a file has two sets of weights. The weights
-for decoding follow ``[search]``. The weights for all features, which rerank the lists, follow
-``[lists]``.
+If n-best lists have features that the decoder lacks, a file has two sets of weights: those for
+decoding follow ``[search]``, and those for reranking, of all features, ``[lists]``.
 
-Moses reads sparse weight files with FVector::load (moses/FeatureVector.cpp): a line that begins
-with ``#`` is a comment, and ASCII blanks separate the name from the value. A name may therefore
-contain ``#``, ``=``, ``[`` and Unicode blanks, but it does not begin with ``#`` or ``[`` here.
+Moses reads sparse weight files with FVector::load (moses/FeatureVector.cpp): ASCII blanks separate
+names from values. A name may contain ``#``, ``=``, ``[`` and Unicode blanks, but here it does not
+begin with ``#`` or ``[``.
 """
 
 import math
@@ -19,7 +17,6 @@ import re
 from collections.abc import Iterable, Iterator
 from decimal import Decimal
 
-from moses_integration.nbest_lines import WORD_SCORES
 from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.output import open_output
 from phrasescore.io.text import NUMBER, decode, read_lines, shorten
@@ -37,9 +34,6 @@ _PARTS = (b"[search]", b"[lists]")  # the headers of the parts, in the order of 
 # Limits for the largest absolute weight. Moses computes with float32; beyond these limits, sums
 # become 0 or infinite and no longer order hypotheses.
 LARGEST_WEIGHT, _LEAST = 1e30, 1e-30
-
-# A line in the weights.txt of Moses' mert, which has indices instead of feature names.
-_NUMBERED = re.compile(r"F[0-9]+ [^=]*")
 
 
 def is_sparse(name: str) -> bool:
@@ -65,8 +59,13 @@ def split_weight_line(line: str) -> tuple[str, list[str]] | None:
     return words[0], values
 
 
+def parse_weight(value: str) -> float:
+    """Return the number that a word is; NaN if it is none."""
+    return float(value) if _NUMBER.fullmatch(value) else math.nan
+
+
 def _parse_weight(path: str, line_number: int, name: str, value: str) -> float:
-    weight = float(value) if _NUMBER.fullmatch(value) else math.nan
+    weight = parse_weight(value)
     if not math.isfinite(weight):
         problem = f"expected a number as weight for {name}, found {shorten(value)}"
         raise DataError(path, line_number, problem)
@@ -83,14 +82,6 @@ def format_weight(value: float) -> str:
     """
     text = f"{value:.9g}"
     return f"{Decimal(text):f}" if "e" in text else text
-
-
-def format_weight_line(path: str, name: str, value: str, sign: str = "=") -> str:
-    """Format a line with a weight; ``sign`` follows the name."""
-    if BAD_NAME.search(name):
-        problem = f"expected a name that a weight file can hold, found {shorten(name)}"
-        raise PhrasescoreError(f"{path}: {problem}")
-    return f"{name}{sign} {value}"
 
 
 def read_sparse_weights(path: str) -> Weights:
@@ -144,9 +135,6 @@ def _lines_of(path: str, lines: list[bytes], wanted: bytes) -> list[bytes]:
 
 def check_weights(weights: Weights, where: str) -> None:
     """Reject weights that cannot order hypotheses: all zero, too small or too large."""
-    if WORD_SCORES in weights:
-        problem = f"expected no weight for {WORD_SCORES}, which has a value per word; remove it"
-        raise DataError(where, None, problem)
     largest = max((abs(value) for values in weights.values() for value in values), default=0.0)
     if largest == 0:
         raise DataError(where, None, "expected weights that are not all zero")
@@ -167,11 +155,7 @@ def _parse(path: str, lines: list[bytes]) -> Weights:
         is_weight = len(values) == 1 and is_sparse(name)
         if not name or not values or not (has_sign or is_weight):
             text = text.partition("#")[0].strip()
-            problem = f"expected 'Name= value', found {shorten(text)}"
-            if _NUMBERED.fullmatch(text):
-                problem += "; this looks like mert's weights.txt, which has no names"
-                problem += ": use the run*.dense file next to it"
-            raise DataError(path, number, problem)
+            raise DataError(path, number, f"expected 'Name= value', found {shorten(text)}")
         if is_sparse(name):
             first.setdefault(has_sign, word)
         if len(first) == 2:
@@ -209,9 +193,12 @@ def write_weights(path: str, weights: Weights | WeightPair) -> None:
 def _format(path: str, weights: Weights) -> list[str]:
     lines = []
     for name, values in weights.items():
+        if BAD_NAME.search(name):
+            problem = f"expected a name that a weight file can hold, found {shorten(name)}"
+            raise PhrasescoreError(f"{path}: {problem}")
         for value in values:
             if not math.isfinite(value):
                 problem = f"expected a finite weight for {name}, found {value}"
                 raise PhrasescoreError(f"{path}: {problem}")
-            lines.append(format_weight_line(path, name, repr(float(value))))
+            lines.append(f"{name}= {float(value)!r}")
     return lines

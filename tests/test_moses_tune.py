@@ -11,7 +11,7 @@ from click.testing import Result
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.evaluation.sentences import read_sentences
-from phrasescore.systems.pools import ListReader
+from phrasescore.systems.tuning import ListReader
 from tests.command_line import run, succeeded, tuned_scores
 from tests.extracted_lists import read_extracted
 

@@ -2,13 +2,12 @@
 
 The share of a hypothesis is its probability in softmax(scale * score) over its list. The logit of
 the share is the margin between its score and all others. The confidence is a logistic
-function of this margin: Platt (1999), Probabilistic Outputs for Support Vector Machines. The share
-alone is no such probability, whatever its scale.
+function of this margin: Platt (1999), Probabilistic Outputs for Support Vector Machines.
 
 Weights fit the sentences that they were tuned on better than others. Each fifth of the sentences is
-therefore scored with weights that were tuned on the other sentences. But their lists were made with
-the tuned weights, which have other margins there: the curve is moved so that the mean confidence
-with the tuned weights is the one that was found.
+therefore scored with weights that were tuned on the other sentences. Their lists were made with the
+tuned weights, which have other margins there: the curve is moved so that the mean confidence with
+the tuned weights is the one that was found.
 """
 
 from dataclasses import replace
@@ -18,8 +17,16 @@ from numpy.typing import NDArray
 
 from phrasescore.records import ConfidenceCurve
 from tuning.methods import optimise
-from tuning.metrics import LENGTH, MATCHES, REFERENCE_LENGTH, TOTALS, CorpusBleu, Metric, Statistics
-from tuning.ngrams import Integers
+from tuning.metrics import (
+    LENGTH,
+    MATCHES,
+    REFERENCE_LENGTH,
+    TOTALS,
+    CorpusBleu,
+    Integers,
+    Metric,
+    Statistics,
+)
 from tuning.pool import Mask, Matrix, Pool, Vector
 from tuning.settings import TuneSettings
 

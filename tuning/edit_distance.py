@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.metrics import Statistics, count_segments
-from tuning.ngrams import Integers, sentence_lengths
+from tuning.metrics import Integers, Statistics, sentence_lengths
 
 
 class WordAccuracy:
@@ -27,7 +26,6 @@ class WordAccuracy:
     num_stats = 2
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        self.num_segments = count_segments(references)
         self._numbers: dict[str, int] = {}
         texts = [self._units(words) for segments in references for words in segments]
         for unit in chain.from_iterable(texts):

@@ -2,10 +2,9 @@
 
 Each hypothesis has a probability within its segment: softmax(scale * model score). The metric of
 the expected statistics, summed over segments, is a smooth function of the weights (Rosti et al.,
-2010, BBN System Description for WMT10, section 3; 2011, Expected BLEU Training for Graphs). With a
-small scale the function is flat and has few local maxima; with a large scale it approaches the
-metric of the best hypotheses. The scale is therefore increased in stages, and each stage starts
-from the weights of the previous stage.
+2010, BBN System Description for WMT10, section 3). With a small scale the function has few local
+maxima; with a large one it approaches the metric of the best hypotheses. The scale is therefore
+increased in stages, each of which starts from the weights of the previous one.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,7 @@ from scipy.optimize import minimize
 
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.methods import Problem, Solution, StopTuning
-from tuning.metrics import Metric, Statistics
-from tuning.ngrams import Integers
+from tuning.metrics import Integers, Metric, Statistics
 from tuning.pool import Pool, Vector
 
 # The scales, relative to model scores that have standard deviation 1 within segments at the start.
@@ -84,9 +82,7 @@ def expected_score(
 def search_expected_score(problem: Problem) -> Solution:
     """Maximise the expected metric with L-BFGS at increasing scales of the softmax.
 
-    Weights are in units of the features' standard deviations. A penalty for the squared distance
-    from the start weights is subtracted. The result is the best-scoring weight vector on the pool
-    among all that L-BFGS visits.
+    The result is the best-scoring weight vector on the pool among all that L-BFGS visits.
     """
     pool = problem.pool
     units = pool.deviations()

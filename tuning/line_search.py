@@ -1,17 +1,13 @@
 """Exact search along a line in weight space: the metric as a function of the step.
 
-The model score of a hypothesis is a linear function of the step: the intercept is the score at the
-origin, and the slope is features @ direction. The best hypothesis for a segment is the highest
-line, so it changes at the breakpoints of the upper envelope. The sorted breakpoints of all segments
-divide the search range into intervals. Between adjacent intervals, the summed statistics change by
-one hypothesis, and the metric is computed for all intervals at once (Och, 2003, Minimum Error Rate
-Training in Statistical Machine Translation, section 5).
+The model score of a hypothesis is a linear function of the step. The best hypothesis for a segment
+is the highest line, so it changes at the breakpoints of the upper envelope. Between adjacent
+breakpoints of all segments the metric is constant, and it is computed for all intervals at once
+(Och, 2003, Minimum Error Rate Training in Statistical Machine Translation, section 5).
 
 An envelope has few lines and a list has many, so lines are not sorted by slope. Instead, the
 highest lines at both ends are computed, then the highest line at their intersection. If this is a
-third line, it lies between them, and both of its sides are searched in the same way (as in
-quickhull). For an envelope with k lines, all lines are evaluated at most 2k times, each time in one
-vectorised pass.
+third line, both of its sides are searched in the same way (as in quickhull).
 """
 
 from typing import Any, NamedTuple
@@ -19,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.metrics import Metric, Statistics
-from tuning.ngrams import Integers
+from tuning.metrics import Integers, Metric, Statistics
 from tuning.pool import Vector
 
 # The minimum width of an optimum, in steps, for weights of length 1. Weights within a narrower
@@ -38,11 +33,11 @@ class Profile(NamedTuple):
 
 
 class LineStep(NamedTuple):
-    """A step along a line, with the metric at its end."""
+    """A step along a line, with the metric at its end, and the gain over step 0."""
 
     step: float
     score: float
-    gain: float  # over step 0, of the metric or, with smoothing, of the worst neighbour's metric
+    gain: float
 
 
 def metric_along(
@@ -153,9 +148,7 @@ def _highest(slopes: Any, intercepts: Any, first: int, end: int, step: float, la
 def _fill_envelopes(slopes, intercepts, starts, low, high, counts, rows, begins):  # type: ignore[no-untyped-def]
     size = 0
     lanes = np.empty(_LANES)
-    pending = np.empty(
-        len(rows), np.int64
-    )  # lines to the right of the current line, the nearest last
+    pending = np.empty(len(rows), np.int64)  # lines to the right of the current one, nearest last
     for segment in range(len(starts) - 1):
         first, end = starts[segment], starts[segment + 1]
         current, _ = _highest(slopes, intercepts, first, end, low, lanes)

@@ -1,6 +1,6 @@
 """The tuning loop: decode, pool and optimise until the weights no longer improve.
 
-It follows mert-moses.pl, with six differences:
+It follows mert-moses.pl, with these differences:
 
 - The result is the best set of weights used for decoding, not the last one.
 - Optimisation starts from the best weights so far, on the pool of all rounds.
@@ -10,27 +10,23 @@ It follows mert-moses.pl, with six differences:
 - Steps are bounded. New weights are tried on the sample, too. If the score drops too much, a
   shorter step is tried. If a round is much worse in spite of this, its lists are not pooled.
 - Features that are added to the lists, and that the decoder does not know, are tuned separately.
-  The *search* weights are used for decoding. They are tuned on the pool with only the decoder's
-  features, to produce good lists. (The list weights without the added features would be unbalanced
-  and decode badly.) The *list* weights, for all features, rerank the lists. They are tuned in each
-  round, on the lists of this round only.
+  The *search* weights are tuned on the pool with only the decoder's features, to produce good
+  lists. The *list* weights, for all features, rerank the lists. They are tuned in each round, on
+  the lists of this round only.
 
 A round is scored as it would be used: decoded with its search weights and reranked with its list
-weights. The first round's weights are at least as good as tuning once on its lists, so the best
-round is never worse than tuning once. Without added features, both sets of weights are equal and
-nothing is reranked.
+weights. So the best round is never worse than tuning once on the first lists.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from phrasescore.records import WeightPair, Weights
 from tuning.methods import Tuned
-from tuning.metrics import Metric
-from tuning.ngrams import Integers
+from tuning.metrics import Integers, Metric
 from tuning.pool import Pool, Vector, named_weights, union, weights_between, weights_vector
 
 SMALLEST_GAIN = 1e-4  # the minimum gain on the pool that justifies another round: 0.01 BLEU
@@ -45,17 +41,10 @@ START_SHARES = (0.1, 0.3, 1.0)
 TOO_FAR = "the weights that are better on the lists lose too much in decoding, at every step size"
 
 
-class Decode(Protocol):
-    """A decoder, together with any steps that add features to its lists."""
-
-    def __call__(
-        self, number: int, weights: Weights, segments: Sequence[int] | None = None
-    ) -> Pool:
-        """Return the lists for a round; the first hypothesis in each list is the decoder's output.
-
-        :param number: the round, counting from 1. If it was decoded before, its lists are reused.
-        :param segments: for a trial, the segments to decode, in this order; None decodes all.
-        """
+# A decoder, together with any steps that add features to its lists. It gets the number of a round,
+# counting from 1, and weights; for a trial, also the segments to decode. The first hypothesis in
+# each list is the decoder's output. The lists of a round that was decoded before are reused.
+Decode = Callable[..., Pool]
 
 
 @dataclass(frozen=True)
@@ -69,8 +58,7 @@ class Round:
     # The number of hypotheses in the pool, and how many of them this round added.
     hypotheses: int
     new: int
-    # The score on the pool with the search weights, and with the optimised weights; None if the
-    # loop ended before optimising.
+    # The score on the pool with the search weights, and with the optimised ones, if there are any.
     pool_score: float
     found_score: float | None
 
@@ -89,7 +77,7 @@ class LoopResult:
 
     rounds: tuple[Round, ...] = ()
     next_weights: Weights | None = None  # for the next round's search; None if the loop has ended
-    # Why the loop ended, and whether the limit on rounds was the only reason.
+    # Why the loop ended, and whether it was only the limit on rounds.
     reason: str = ""
     is_cut: bool = False
     pool: Pool | None = None  # the distinct hypotheses from all rounds whose lists were pooled
@@ -137,8 +125,7 @@ class TuningLoop:
     def choose_start(self, new: Sequence[str], num_segments: int) -> None:
         """Choose start weights for new features, one after another, before the first round.
 
-        The weight with which the decoder's output of a sample of sentences scores highest is
-        chosen, on ties the smallest. All other weights remain as they are.
+        The weight with which the decoder's output of a sample scores highest, on ties the smallest.
 
         :param new: names of features of the decoder whose weights are 0.
         """
@@ -175,9 +162,8 @@ class TuningLoop:
     ) -> LoopResult:
         """Run rounds until the loop ends; the final weights are in the result's best round.
 
-        :param decided: decisions of a stopped run, one per completed round. The lists of these
-            rounds are read again, without optimising. An uninterrupted run has the same result to
-            the bit.
+        :param decided: decisions of a stopped run, one per completed round, whose lists are read
+            again, without optimising. An uninterrupted run has the same result to the bit.
         :param on_round: called with the result after each round; may raise an exception to stop.
         """
         while self.result.next_weights is not None:

@@ -1,13 +1,11 @@
 """Minimum error rate training (Och, 2003): weights by exact line searches on the corpus metric.
 
 From each of several starts, lines are searched in turn: along the gradient of the expected metric,
-along every axis, and finally along random directions. Each best step is taken immediately. The
-metric has very many local optima, so many starts matter more than thorough searches. All starts get
-a round, the better half of them a second round, and so on. Starts near the best weights are then
-searched several times, because there are usually better weights nearby.
+along every axis, and finally along random directions. Each best step is taken immediately. All
+starts get a round, the better half of them a second round, and so on. Starts near the best weights
+are then searched several times, because there are usually better weights nearby.
 
-Only the direction of the weights matters. They are normalised to length 1, in units of the
-features' standard deviations.
+Only the direction of the weights matters: they have length 1, in units of standard deviations.
 """
 
 import contextlib
@@ -64,11 +62,7 @@ class _CoordinateWalk:
 
 
 def search_mert(problem: Problem) -> Solution:
-    """Return the best weights among all walks.
-
-    Random starts are drawn in units of the features' standard deviations; see `_random_start`.
-    Moses draws each weight between 0 and 1, in unscaled units.
-    """
+    """Return the best weights among all walks."""
     search = _MertSearch(problem)
     start = problem.start * search.units
     walks = [search.begin(start, np.random.default_rng(problem.seed))]
@@ -125,8 +119,7 @@ def _random_start(
     start: Vector, free: Mask, random: np.random.Generator, *, any_sign: bool
 ) -> Vector:
     """Return weights with random sizes, and with the signs of the start weights or random signs."""
-    # Often only the signs of the start weights are right, and with many features a random direction
-    # is rarely near a good one. Random signs are drawn as well, because the signs may be wrong.
+    # Often only the signs of the start weights are right. (Moses draws weights from 0 to 1.)
     drawn = random.normal(size=len(start))
     if not any_sign:
         drawn = np.where(start != 0, np.abs(drawn) * np.sign(start), drawn)
@@ -158,11 +151,7 @@ def _race(
 
 
 class _MertSearch:
-    """Line searches on weights in units of the features' standard deviations within segments.
-
-    In these units, steps with length 1 along different axes change about the same number of
-    selected hypotheses.
-    """
+    """Line searches on weights in units of the features' standard deviations within segments."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self._pool, self._metric = problem, problem.pool, problem.metric

@@ -4,22 +4,17 @@ Statistics are integers stored as float64, so that sums are exact in any order.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tuning.ngrams import (
-    MAX_ORDER,
-    Integers,
-    NgramIndex,
-    count_ngrams,
-    find_sorted,
-    sentence_lengths,
-)
-
+Integers = NDArray[np.int64]
 Statistics = NDArray[np.float64]
+
+MAX_ORDER = 4  # BLEU's longest n-gram (Papineni et al., 2002)
+_UNKNOWN = -1
 
 # BLEU's statistics: the clipped n-gram matches for n = 1 to 4, the number of n-grams for n = 1 to 4
 # (the first is the length in words), and the length of the reference.
@@ -34,13 +29,8 @@ MAX_ROUNDS = 100  # rounds of an oracle's climb, more than were ever needed; eac
 class Metric(Protocol):
     """A function of summed statistics, to be maximised by tuning."""
 
-    @property
-    def name(self) -> str:
-        """The metric's name in reports, such as ``BLEU``."""
-
-    @property
-    def num_stats(self) -> int:
-        """The number of statistics per hypothesis."""
+    name: str  # in reports, such as ``BLEU``
+    num_stats: int  # number of statistics per hypothesis
 
     def score(self, sums: Statistics) -> Statistics:
         """Return scores from 0 to 1, higher is better, for sums of statistics.
@@ -80,7 +70,7 @@ class Bleu(CorpusBleu):
     """
 
     def __init__(self, references: Sequence[Sequence[Sequence[str]]]) -> None:
-        self.num_segments = count_segments(references)
+        self.num_segments = len(references[0])
         lengths = [[len(words) for words in segments] for segments in references]
         self._lengths = np.sort(np.array(lengths, np.float64).T)  # (segments, references)
         self._index = NgramIndex([words for segments in references for words in segments])
@@ -192,23 +182,13 @@ class BleuScore(NamedTuple):
         )
 
 
-def count_segments(references: Sequence[Sequence[object]]) -> int:
-    """Return the number of segments; all references must have as many."""
-    sizes = {len(segments) for segments in references}
-    if len(sizes) != 1:
-        raise ValueError(f"expected references of equal length, got {sorted(sizes)} segments")
-    return sizes.pop()
-
-
 def oracle_rows(statistics: Statistics, segments: Integers) -> Integers:
     """Choose a hypothesis per sentence so that corpus BLEU is high; return their rows.
 
-    Corpus BLEU is not a sum over sentences, so the best choice cannot be found sentence by
-    sentence. Instead, coordinate ascent visits the sentences in turn. It selects the hypothesis
-    that gives the highest corpus score while all other sentences remain fixed, the earliest on
-    ties, until a round changes nothing. One ascent starts from the first hypothesis in each list
-    and another from the best smoothed sentence BLEU; the better result is returned. It is a lower
-    bound on the optimum. On lists small enough for exhaustive search, it is usually the optimum.
+    Coordinate ascent visits the sentences in turn. It selects the hypothesis that gives the highest
+    corpus score while all other sentences remain fixed, the earliest on ties, until a round changes
+    nothing. One ascent starts from the first hypothesis in each list and another from the best
+    smoothed sentence BLEU; the better result is returned. It is a lower bound on the optimum.
 
     :param segments: the segment of each hypothesis, in ascending order.
     """
@@ -241,3 +221,101 @@ def _climb(statistics: Statistics, begins: Integers, ends: Integers, start: Inte
         if not changed:
             break
     return chosen
+
+
+# N-grams as integers, for many sentences at once
+
+
+class Ngrams(NamedTuple):
+    """The id and the sentence of each n-gram of one order, both 0-based, in text order."""
+
+    ids: Integers
+    sentences: Integers
+
+
+class NgramIndex:
+    """The n-grams in the given sentences as integers; equal n-grams have the same id.
+
+    An n-gram is identified by the id of its first n-1 words and its last word, combined in a 64-bit
+    integer. Ids are assigned by sorting these integers, without creating tuples of strings.
+
+    :ivar ngrams: the n-grams in the sentences, for each order from 1 on.
+    :ivar sizes: the number of distinct n-grams of each order.
+    """
+
+    def __init__(self, sentences: Sequence[Sequence[str]]) -> None:
+        self._words: dict[str, int] = {}
+        words = [
+            self._words.setdefault(word, len(self._words)) for text in sentences for word in text
+        ]
+        self.sizes = [len(self._words)]
+        # For each order from 2 on, the sorted integers that identify n-grams; the index is the id.
+        self._pairs: list[Integers] = []
+        self.ngrams = self._extend(words, sentences, self._learn)
+
+    def find(self, sentences: Sequence[Sequence[str]]) -> list[Ngrams]:
+        """Return the n-grams in other sentences that are in the index, for each order."""
+        get = self._words.get
+        words = [get(word, _UNKNOWN) for sentence in sentences for word in sentence]
+        return self._extend(words, sentences, self._look_up)
+
+    def _extend(
+        self,
+        word_ids: list[int],
+        sentences: Sequence[Sequence[str]],
+        number: Callable[[int, Integers], Integers],
+    ) -> list[Ngrams]:
+        words = np.array(word_ids, np.int64)
+        lengths = sentence_lengths(sentences)
+        owners = np.repeat(np.arange(len(lengths)), lengths)
+        ends = np.repeat(lengths.cumsum(), lengths)
+        starts = np.flatnonzero(words != _UNKNOWN)
+        ids = words[starts]
+        ngrams = [Ngrams(ids, owners[starts])]
+        for order in range(2, MAX_ORDER + 1):
+            inside = starts + (order - 1) < ends[starts]
+            starts, ids = starts[inside], ids[inside]
+            last = words[starts + (order - 1)]
+            pairs = np.where(last == _UNKNOWN, _UNKNOWN, ids * self.sizes[0] + last)
+            ids = number(order, pairs)
+            known = ids != _UNKNOWN
+            starts, ids = starts[known], ids[known]
+            ngrams.append(Ngrams(ids, owners[starts]))
+        return ngrams
+
+    def _learn(self, _order: int, pairs: Integers) -> Integers:
+        known, ids = np.unique(pairs, return_inverse=True)
+        self._pairs.append(known)
+        self.sizes.append(len(known))
+        return ids.astype(np.int64, copy=False)
+
+    def _look_up(self, order: int, pairs: Integers) -> Integers:
+        ids = find_sorted(self._pairs[order - 2], pairs)
+        return np.where(pairs == _UNKNOWN, _UNKNOWN, ids)
+
+
+def sentence_lengths(sentences: Sequence[Sequence[str]]) -> Integers:
+    """Return the number of words in each sentence."""
+    return np.fromiter(map(len, sentences), np.int64, len(sentences))
+
+
+def find_sorted(known: Integers, wanted: Integers) -> Integers:
+    """Return the index of each wanted number in a sorted array, or -1 if it is missing.
+
+    >>> find_sorted(np.array([2, 5, 7]), np.array([7, 3, 2, 9])).tolist()
+    [2, -1, 0, -1]
+    """
+    if not len(known):
+        return np.full(len(wanted), _UNKNOWN)
+    indices = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+    return np.where(known[indices] == wanted, indices, _UNKNOWN)
+
+
+def count_ngrams(ngrams: Ngrams, size: int) -> tuple[Integers, Integers, Integers]:
+    """Return sentences, ids and counts of n-grams in sentences, sorted by sentence, then by id.
+
+    :param size: the number of distinct n-grams.
+    """
+    keys, counts = np.unique(ngrams.sentences * size + ngrams.ids, return_counts=True)
+    sentences, ids = np.divmod(keys, max(size, 1))
+    return sentences, ids, counts.astype(np.int64, copy=False)

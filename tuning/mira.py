@@ -2,10 +2,9 @@
 
 See Cherry and Foster (2012), Batch Tuning Strategies for Statistical Machine Translation, section
 2.3 and figure 1. For each segment, the hope (high model score, high gain) is compared with the fear
-(high model score, low gain). The weights are updated by the smallest step after which the hope's
-model score exceeds the fear's by at least the difference in gains, up to a step limit. The gain of
-a hypothesis is the score that it adds to a pseudo-corpus: the hopes of earlier segments, with
-exponential decay.
+(high model score, low gain). The weights take the smallest step after which the hope's model score
+exceeds the fear's by at least the difference in gains, up to a limit. A gain is the score that a
+hypothesis adds to a pseudo-corpus: the hopes of earlier segments, with exponential decay.
 """
 
 from typing import Any
@@ -14,9 +13,8 @@ import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.methods import Problem, Solution, StopTuning
-from tuning.metrics import Metric, Statistics
-from tuning.ngrams import Integers
-from tuning.pool import Pool, Vector
+from tuning.metrics import Integers, Metric, Statistics
+from tuning.pool import Pool, Vector, number_equals
 
 # The factor for a segment's contribution to the score. Moses' kbmira uses the length of the
 # references instead (Chiang et al., 2008), which is not available for all metrics. With 10, its
@@ -33,18 +31,17 @@ _MOST_HALVINGS = 20  # times that model scores are halved, at most: down to a mi
 
 
 class _Corpus:
-    def __init__(self, pool: Pool, metric: Metric, decay: float = _DECAY) -> None:
+    def __init__(self, pool: Pool, metric: Metric) -> None:
         # Start with one segment that has the mean statistics over all hypotheses.
-        self._sums, self._size = pool.stats.mean(axis=0), 1.0
-        self._metric, self._decay = metric, decay
+        self._sums, self._size, self._metric = pool.stats.mean(axis=0), 1.0, metric
 
     def gains(self, stats: Statistics) -> Vector:
         """Return the gain of each hypothesis in a segment, up to a constant."""
         return np.asarray(self._metric.score(self._sums + stats) * ((self._size + 1) * _GAIN))
 
     def add(self, stats: Statistics) -> None:
-        self._sums = self._sums * self._decay + stats
-        self._size = self._size * self._decay + 1
+        self._sums = self._sums * _DECAY + stats
+        self._size = self._size * _DECAY + 1
 
 
 class _Mira:
@@ -53,8 +50,11 @@ class _Mira:
         self._units = problem.pool.deviations()
         # The group of each hypothesis within its segment, the statistics of each group, and where
         # each segment's groups begin. The hypotheses of a group have equal statistics.
-        self._groups, firsts, self._starts = _group_rows(problem.pool.stats, problem.pool.starts)
-        self._stats = problem.pool.stats[firsts]
+        pool = problem.pool
+        firsts, groups = number_equals(pool.segments, pool.stats)
+        self._starts = np.searchsorted(firsts, pool.starts)
+        self._groups = groups - np.repeat(self._starts[:-1], np.diff(pool.starts))
+        self._stats = pool.stats[firsts]
         self._corpus = _Corpus(problem.pool, problem.metric)
         self._weights = problem.start * scale * self._units
         self._restart_average()
@@ -110,9 +110,7 @@ class _Mira:
 def search_mira(problem: Problem) -> Solution:
     """Return the average weights from the epoch whose average scores best on the pool.
 
-    Each epoch shuffles the segments. Features are in units of their standard deviations. After an
-    epoch without updates, model scores are halved, so that gains have more influence. Pools with
-    few segments get more epochs than others.
+    Each epoch shuffles the segments. Features are in units of their standard deviations.
     """
     pool = problem.pool
     mira = _Mira(problem, _SPREAD / (pool.score_deviation(problem.start) or _SPREAD))
@@ -139,45 +137,7 @@ def search_mira(problem: Problem) -> Solution:
     return Solution(best)
 
 
-_KERNEL = kept_njit()
-
-
-@_KERNEL
-def _are_equal(one: Any, other: Any) -> bool:
-    same = True
-    for column in range(len(one)):
-        same = same and one[column] == other[column]
-    return same
-
-
-@_KERNEL
-def _group_rows(stats: Any, starts: Any) -> Any:
-    """Return each row's group within its segment, each group's first row, and segment starts."""
-    indices = np.empty(len(stats), np.int64)
-    firsts = np.empty(len(stats), np.int64)
-    keys = np.empty(len(stats))
-    ends = np.zeros(len(starts), np.int64)
-    size = 0
-    for segment in range(len(starts) - 1):
-        base = size
-        for row in range(starts[segment], starts[segment + 1]):
-            key = 0.0  # if keys are equal, statistics are compared
-            for column in range(stats.shape[1]):
-                key = key * 1.618033988749895 + stats[row, column]
-            index = size
-            for group in range(base, size):
-                if keys[group] == key and _are_equal(stats[firsts[group]], stats[row]):
-                    index = group
-                    break
-            if index == size:
-                keys[size], firsts[size] = key, row
-                size += 1
-            indices[row] = index - base
-        ends[segment + 1] = size
-    return indices, firsts[:size].copy(), ends
-
-
-@_KERNEL
+@kept_njit()
 def _hope_and_fear(
     features: Any, first: int, end: int, weights: Any, indices: Any, gains: Any
 ) -> Any:

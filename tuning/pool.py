@@ -12,8 +12,7 @@ from phrasescore.io.hashing import combine
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.records import FeatureLabel, Weights
-from tuning.metrics import Metric, Statistics
-from tuning.ngrams import Integers
+from tuning.metrics import Integers, Metric, Statistics
 
 Matrix = NDArray[np.float64]
 Vector = NDArray[np.float64]
@@ -36,11 +35,6 @@ class Pool:
     def num_segments(self) -> int:
         """The number of segments, each with a list of hypotheses."""
         return len(self.starts) - 1
-
-    @property
-    def num_features(self) -> int:
-        """The number of feature columns, each with a weight."""
-        return len(self.labels)
 
     @property
     def segments(self) -> Integers:
@@ -67,7 +61,9 @@ class Pool:
 
     def constant_features(self) -> Mask:
         """Return whether each feature varies by at most 1e-30 within segments: (features,)."""
-        return np.asarray(_constant_columns(self.features, self.starts))
+        first = np.repeat(self.starts[:-1], np.diff(self.starts))
+        ranges = [np.abs(each - each[first]).max(initial=0.0) for each in self.features.T]
+        return np.array(ranges) <= _SAME
 
     def deviations(self) -> Vector:
         """Return each feature's standard deviation within segments, 0 if constant: (features,)."""
@@ -81,7 +77,7 @@ class Pool:
 
     def distinct(self) -> "Pool":
         """Return a pool without duplicates; of hypotheses with equal numbers, the first is kept."""
-        kept = _first_of_equals(self.segments, self.features, self.stats)
+        kept, _ = number_equals(self.segments, self.features, self.stats)
         if len(kept) == len(self.stats):
             return self
         counts = np.bincount(self.segments[kept], minlength=self.num_segments)
@@ -128,13 +124,15 @@ def _features(pool: Pool, labels: tuple[FeatureLabel, ...]) -> Matrix:
     return features
 
 
-def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
-    """Return the rows that differ from all earlier rows in their segment, in ascending order."""
+def number_equals(segments: Integers, *tables: Matrix) -> tuple[Integers, Integers]:
+    """Return the rows that differ from all earlier rows in their segment, in ascending order.
+
+    :return: also the index among them of the row that each row is equal to: (rows,).
+    """
     # Rows are sorted by a 64-bit hash, and adjacent rows are compared. If two different rows have
     # the same hash, all rows are sorted by their values, which is many times as slow.
-    bits = [
-        np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables
-    ]  # convert -0.0 to 0.0
+    # + 0.0 converts -0.0 to 0.0.
+    bits = [np.ascontiguousarray(table + 0.0).view(np.uint64) for table in tables]
     hashes = segments.astype(np.uint64)
     for table in bits:
         _hash_rows(table, hashes)
@@ -146,8 +144,16 @@ def _first_of_equals(segments: Integers, *tables: Matrix) -> Integers:
         equal &= (table[one] == table[other]).all(axis=1)
     if not equal.all():
         rows = np.concatenate([segments.astype(np.uint64)[:, None], *bits], axis=1)
-        return np.sort(np.unique(rows, axis=0, return_index=True)[1])
-    return np.sort(order[np.concatenate([[True], ~same])])
+        _, firsts, numbers = np.unique(rows, axis=0, return_index=True, return_inverse=True)
+        numbers = numbers.reshape(-1)
+    else:
+        is_first = np.concatenate([[True], ~same])
+        firsts, numbers = order[is_first], np.empty(len(order), np.int64)
+        numbers[order] = np.cumsum(is_first) - 1
+    ranks = np.argsort(firsts)
+    places = np.empty_like(ranks)
+    places[ranks] = np.arange(len(ranks))
+    return firsts[ranks], places[numbers]
 
 
 @kept_njit()
@@ -194,17 +200,6 @@ def _deviations(features: Any, starts: Any) -> Any:
             for column in range(len(mean)):
                 total[column] += (features[row, column] - mean[column]) ** 2
     return np.sqrt(total / len(features))
-
-
-@kept_njit()
-def _constant_columns(features: Any, starts: Any) -> Any:
-    constant = np.ones(features.shape[1], np.bool_)
-    for segment in range(len(starts) - 1):
-        first = starts[segment]
-        for row in range(first + 1, starts[segment + 1]):
-            for column in range(len(constant)):
-                constant[column] &= abs(features[row, column] - features[first, column]) <= _SAME
-    return constant
 
 
 def weights_vector(weights: Weights, labels: Sequence[FeatureLabel], where: str = "") -> Vector:

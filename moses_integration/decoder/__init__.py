@@ -12,9 +12,7 @@ LIMITS = {
     "max-phrase-length": "max_phrase_length",
     "search-algorithm": "algorithm",
     "cube-pruning-pop-limit": "pop_limit",
-    "cube-pruning-diversity": "diversity",
     "n-best-factor": "nbest_factor",
-    "stack-diversity": "stack_diversity",
     "max-trans-opt-per-coverage": "max_options",
     "translation-option-threshold": "option_threshold",
     "drop-unknown": "drop_unknown",
@@ -36,9 +34,7 @@ class SearchLimits:
     option_threshold: float = 0.0  # probability relative to the best option of a span
     drop_unknown: bool = False  # drop unknown words, except those with digits
     algorithm: str = "normal"  # "normal" or "cube"
-    stack_diversity: int = 0  # minimum number of hypotheses that a stack keeps per coverage
     pop_limit: int = 1000
-    diversity: int = 0
     nbest_factor: int = 20  # paths per distinct translation requested; 0 for 1,000 in all
 
     @property

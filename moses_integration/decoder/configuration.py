@@ -39,24 +39,9 @@ _ARGUMENTS = {
     LANGUAGE_MODEL: {"path", "factor", "order", "lazyken", "load"},
     PHRASES: {"per-phrase-table"},
 }
-# Unsupported binary tables, and the tool that converts a supported text table to each.
-_BINARY = {
-    "PhraseDictionaryCompact": "processPhraseTableMin",
-    "PhraseDictionaryOnDisk": "CreateOnDiskPt",
-    "ProbingPT": "CreateProbingPT",
-    "PhraseDictionaryBinary": "processPhraseTable",
-}
-_OTHER_MODELS = ("SRILM", "IRSTLM", "RANDLM", "DALM", "ReloadingLM")
-_BINARY_STARTS = (b"mmap lm http://kheafield.com/code", b"blmt", b"Qblmt")
 # The words in type=, in any order; a decoder treats "wbe" and "phrase" alike (LRModel.cpp).
 _REORDERING_TYPE = {"msd", "bidirectional", "fe"}
 _REORDERING_NOISE = {"wbe", "phrase", "allff"}
-# What to do about a binary file.
-_TEXT_FILES = {
-    LANGUAGE_MODEL: "name the .arpa or .arpa.gz that build_binary made it from",
-    REORDERING: "name the reordering-table.*.gz that processLexicalTable(Min) made it from",
-    PHRASE_TABLE: "name the phrase-table.gz that processPhraseTable(Min) made it from",
-}
 _BY_MOSES = "make Moses the decoder in system.toml"
 _COUNT = re.compile("[0-9]{1,9}")
 _FALSE = ("no", "n", "false", "0")
@@ -64,11 +49,12 @@ _FALSE = ("no", "n", "false", "0")
 # that switch them off are accepted.
 _UNSUPPORTED = {
     "alternate-weight-setting", "always-create-direct-transopt", "consensus-decoding",
+    "cube-pruning-diversity",
     "continue-partial-translation", "decoding-graph-backoff", "early-discarding-threshold",
     "early-distortion-cost", "feature-add", "feature-overwrite", "feature-name-overwrite",
     "inputtype", "lminimum-bayes-risk", "mark-unknown", "minimum-bayes-risk",
     "monotone-at-punctuation", "phrase-drop-allowed", "placeholder-factor",
-    "segment-time-out", "time-out", "weight-add", "weight-file", "weight-overwrite",
+    "segment-time-out", "stack-diversity", "time-out", "weight-file",
 }  # fmt: skip
 _OFF = (*_FALSE, "-1", "0.0")
 _FACTOR_SECTIONS = ("input-factors", "output-factors")
@@ -138,11 +124,7 @@ class DecoderConfiguration:
 
     def with_limits(self, **limits: Any) -> Self:
         """Return a copy with other values for some fields of `SearchLimits`."""
-        search = replace(self.search, **limits)
-        if search.stack_diversity:
-            problem = "this search does not support stack-diversity; set it to 0 or use Moses"
-            raise ConfigError(shown_path(self.path), "[stack-diversity]", problem)
-        return replace(self, search=search)
+        return replace(self, search=replace(self.search, **limits))
 
     def find(self, kind: str) -> FeatureSlot | None:
         """Return the single feature of a class, or None if the model has none."""
@@ -177,22 +159,15 @@ def read_language_models(configuration: DecoderConfiguration) -> NgramModel:
 
 def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> FeatureSlot | None:
     """Return a feature, or None if it is unsupported and all its weights are 0."""
-    where = weights or feature.line
+    # Moses does not tune UnknownWordPenalty; its default weight is 1.
+    values: tuple[float, ...] = (1.0,) if feature.kind == UNKNOWN_WORDS else ()
+    if weights is not None:
+        _, values = ini.weights_in(weights)
+    if feature.kind not in STATEFUL + STATELESS:
+        if values and not any(values):
+            return None
+        raise ini.error(feature.line, feature.name, _describe_unknown(feature))
     try:
-        # Moses does not tune UnknownWordPenalty; its default weight is 1.
-        values: tuple[float, ...] = (1.0,) if feature.kind == UNKNOWN_WORDS else ()
-        if weights is not None:
-            words = [word.group() for word in weights.words[1:]]
-            try:
-                values = tuple(map(float, words))
-            except ValueError:
-                text = shorten(" ".join(words))
-                raise _LineError(f"expected numbers as weights, found {text}") from None
-        where = feature.line
-        if feature.kind not in STATEFUL + STATELESS:
-            if values and not any(values):
-                return None
-            raise _LineError(_describe_unknown(feature))
         arguments = _read_arguments(ini, feature)
         default = str(NUM_REORDERING_SCORES if feature.kind == REORDERING else 1)
         count = arguments.get("num-features", default)
@@ -201,11 +176,10 @@ def _read_slot(ini: MosesIni, feature: IniFeature, weights: IniLine | None) -> F
         if weights is None and not values:
             problem = f"expected a line '{feature.name}= ...' in [weight] with {int(count)} weights"
             raise _LineError(f"{problem}, found none")
-        where = weights or feature.line
-        if fault := _weights_problem(values, int(count)):
-            raise _LineError(fault)
     except (_LineError, DataError) as error:
-        raise ini.error(where, feature.name, str(error)) from error
+        raise ini.error(feature.line, feature.name, str(error)) from error
+    if fault := _weights_problem(values, int(count)):
+        raise ini.error(weights or feature.line, feature.name, fault)
     return FeatureSlot(feature.name, feature.kind, values, arguments)
 
 
@@ -217,7 +191,7 @@ def _weights_problem(values: tuple[float, ...], count: int) -> str | None:
 
 
 def _read_arguments(ini: MosesIni, feature: IniFeature) -> dict[str, str]:
-    arguments = ini.arguments(feature)
+    arguments = dict(feature.arguments)
     known = _ARGUMENTS.get(feature.kind, set())
     for key, value in arguments.items():
         problem = None
@@ -265,29 +239,23 @@ def _check_file(ini: MosesIni, feature: IniFeature, written: str) -> str:
         raise _LineError(f"expected path= with the path of {wanted}, found none")
     if not os.path.exists(path) and os.path.exists(f"{path}.gz"):
         return f"{path}.gz"
-    if not os.path.isfile(path):
-        for end in BINARY_ENDINGS:
-            if os.path.exists(path + end):
-                problem = f"expected {wanted}, {path}[.gz], found a binary one, {path}{end}"
-                raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
+    binary = [path + end for end in BINARY_ENDINGS if os.path.exists(path + end)]
+    if os.path.isfile(path):
+        with open_input(path) as stream:
+            binary = [path] if b"\0" in stream.read(64) else []
+    elif not binary:
         raise _LineError(f"cannot open {path}: {ini.no_file(written)}")
-    with open_input(path) as stream:
-        start = stream.read(64)
-    if start.startswith(_BINARY_STARTS) or b"\0" in start:
-        problem = f"expected {wanted}, found a binary one: {path}"
-        raise _LineError(f"{problem}; {_TEXT_FILES[feature.kind]}")
+    if binary:
+        problem = f"expected {wanted}, found a binary one: {binary[0]}"
+        raise _LineError(f"{problem}; name the text file that it was made from")
     return path
 
 
 def _describe_unknown(feature: IniFeature) -> str:
-    problem = f"this search does not support {feature.kind}"
-    if feature.kind in _BINARY:
-        cure = f"use {PHRASE_TABLE} with the text table that {_BINARY[feature.kind]} made it from"
-    elif feature.kind in _OTHER_MODELS:
-        cure = f"use {LANGUAGE_MODEL} with the model as an ARPA file"
-    else:
-        cure = f"set its weights to 0, or {_BY_MOSES}"
-    return f"{problem}; {cure}"
+    cure = f"set its weights to 0, or {_BY_MOSES}"
+    if is_phrase_table(feature.kind):
+        cure = f"use {PHRASE_TABLE} with the text table that it was made from"
+    return f"this search does not support {feature.kind}; {cure}"
 
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
@@ -348,13 +316,12 @@ def _check_supported(ini: MosesIni, lines: dict[str, IniLine]) -> None:
 def _check_mapping(ini: MosesIni) -> None:
     """Reject any mapping except a single translation step, such as "T 0", with the phrase table."""
     lines = [line for line in ini.content_lines() if line.section == "mapping"]
-    steps = [" ".join(word.group() for word in line.words) for line in lines]
-    if len(lines) > 1:
-        problem = f"expected one step, found {len(lines)}: {shorten('; '.join(steps))}"
-        cure = f"generation steps and a second decoding graph are not supported; {_BY_MOSES}"
-        raise ini.error(lines[1], "", f"{problem}; {cure}")
+    found = "; ".join(" ".join(word.group() for word in line.words) for line in lines)
     names = [feature.name for feature in ini.features if is_phrase_table(feature.kind)]
-    pairs = [(f"T {number}", f"0 T {number}", f"0 {name}") for number, name in enumerate(names)]
-    if lines and not any(steps[0] in pair for pair in pairs):
-        tables = ", ".join(f"'{step}' or '{named}'" for _, step, named in pairs)
-        raise ini.error(lines[0], "", f"expected the step {tables}, found {shorten(steps[0])}")
+    valid = [
+        "",
+        *(step for number in range(len(names)) for step in (f"0 T {number}", f"T {number}")),
+    ]
+    if found not in (*valid, *(f"0 {name}" for name in names)):
+        problem = f"expected one step, '0 T 0' or '0 {names[0]}', found {shorten(found)}"
+        raise ini.error(lines[-1], "", f"{problem}; change it, or {_BY_MOSES}")

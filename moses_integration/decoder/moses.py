@@ -2,14 +2,9 @@
 
 A command is split into words as a shell does it, and runs without a shell. It reads the source from
 stdin. Moses gets the options that mert-moses.pl uses: ``-weight-overwrite`` and
-``-n-best-list FILE N distinct``. A command that contains ``{nbest}`` runs another decoder; these
-placeholders in it are replaced:
-
-============ =====================================================================
-``{nbest}``   the file for the n-best lists
-``{weights}`` a text file of weights, one line per value: ``LM0= 0.5``
-``{size}``    the largest number of hypotheses per list
-============ =====================================================================
+``-n-best-list FILE N distinct``. A command that contains ``{nbest}`` runs another decoder: this is
+replaced by the file for the n-best lists, ``{weights}`` by a text file of weights, one line per
+value, and ``{size}`` by the largest number of hypotheses per list.
 """
 
 import contextlib
@@ -24,17 +19,12 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from moses_integration.moses_ini import MosesIni
-from moses_integration.nbest_lines import too_few_fields
 from moses_integration.weight_lines import write_weights
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.characters import join_text
-from phrasescore.io.output import open_output
-from phrasescore.io.text import decode, read_lines
 from phrasescore.records import Weights
 
 NBEST, WEIGHTS, SIZE = "{nbest}", "{weights}", "{size}"
 
-_MAX_ARGUMENT = 131_000  # Linux accepts no argument longer than 128 KiB (MAX_ARG_STRLEN)
 # How much of the end of the decoder's stderr a message shows, in lines, and is read, in bytes.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
 _INI_OPTIONS = ("-f", "-config", "--config", "--f")
@@ -103,12 +93,8 @@ class DecoderCommand:
         if self.ini is not None and self.ini_path() is None:
             words += ["-f", ini_path or self.ini.path]
         if weights:
-            overwrite = (self.ini or MosesIni("", b"")).weight_overwrite(weights)
-            if len(overwrite) > _MAX_ARGUMENT:
-                problem = f"{len(weights):,} features are too many for moses -weight-overwrite"
-                cure = f"use a decoder command with {WEIGHTS} and {NBEST}"
-                raise PhrasescoreError(f"{problem}; {cure}")
-            words += ["-weight-overwrite", overwrite]
+            ini = self.ini or MosesIni("", b"")
+            words += ["-weight-overwrite", ini.weight_overwrite(weights)]
         words += ["-n-best-list", nbest, str(request.size)]
         words += ["distinct"] if request.distinct else []
         words += ["-print-alignment-info-in-n-best"] if request.alignment else []
@@ -124,7 +110,7 @@ class DecoderCommand:
         *,
         keeps_log: bool = True,
     ) -> None:
-        """Decode a file and write n-best lists, in which Moses' characters are joined to words.
+        """Decode a file and write n-best lists.
 
         Next to ``run1.nbest``, the weights are written to ``run1.weights``, and the decoder's
         stdout and stderr to ``run1.out`` and ``run1.log``.
@@ -152,9 +138,6 @@ class DecoderCommand:
             if stream.read() != b"\n":
                 problem = f"{nbest}: the last line is truncated; is the disk full?"
                 raise PhrasescoreError(f"{problem}{tail}")
-        if ini is not None and ini.text_settings().characters:
-            with open_output(nbest) as output:
-                output.writelines(_join_lists(nbest, is_distinct=request.distinct))
 
 
 @contextlib.contextmanager
@@ -172,27 +155,11 @@ def _for_moses(ini: MosesIni | None) -> Iterator[str]:
         yield file.name
 
 
-def _join_lists(path: str, *, is_distinct: bool) -> Iterator[bytes]:
-    """Yield the lines of n-best lists of characters as lists of words.
-
-    :param is_distinct: leave out all but the first hypothesis with the same words.
-    """
-    seen: set[tuple[bytes, bytes]] = set()
-    for number, raw in enumerate(read_lines(path), start=1):
-        sentence, *fields = raw.split(b"|||", 2)
-        if len(fields) < 2:
-            raise too_few_fields(path, number, raw)
-        words = join_text(decode(path, number, fields[0].strip(b" "))).encode()
-        if not is_distinct or (sentence, words) not in seen:
-            seen.add((sentence, words))
-            yield b"%s||| %s  |||%s\n" % (sentence, words, fields[1])
-
-
 def _run(command: list[str], source: str, output: str, log: str, *, keeps_log: bool) -> None:
     with open(source, "rb") as text, open(output, "wb") as out, open(log, "wb") as errors:
         try:
             code = subprocess.run(command, stdin=text, stdout=out, stderr=errors).returncode
-        except OSError as error:
+        except OSError as error:  # such as too many weights for one argument
             problem = f"cannot run the decoder {command[0]!r}: {error.strerror}"
             raise PhrasescoreError(problem) from error
     if code != 0:

@@ -1,9 +1,8 @@
 """Compute translation options: the phrases that may translate each span of a sentence.
 
-This follows Moses' TranslationOptionCollection and TargetPhrase::EvaluateInIsolation. An option has
-the values of all features that depend only on the phrase pair. The options for a source phrase are
-ranked by their weighted sum plus a language model estimate, and the best ones are kept, up to the
-table limit. The future estimate for a span is the highest total score of options that cover it.
+This follows Moses' TranslationOptionCollection and TargetPhrase::EvaluateInIsolation. The options
+for a source phrase are ranked by the weighted sum of their values plus a language model estimate,
+and the best ones are kept, up to the table limit.
 """
 
 import math
@@ -30,13 +29,7 @@ from phrasescore.io.kernel_cache import borrow
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.language_models.arpa import NgramModel
 from phrasescore.language_models.kenlm_scorer import LN_10
-from phrasescore.language_models.ngram_table import (
-    BEGIN,
-    KERNEL,
-    NgramTables,
-    count_models,
-    score_next,
-)
+from phrasescore.language_models.ngram_table import BEGIN, KERNEL, NgramTables, score_next
 
 _MOST_PAIRS = 500_000  # phrase pairs of a stream that are kept in memory
 _MOST_WORDS = 200_000  # numbered words of a stream that no language model has
@@ -82,7 +75,6 @@ class OptionTable:
 
     :param other_language_weight: the total weight of other features that are language models. The
         first n-gram model estimates their scores for words that are not yet translated.
-    :param numbers: the words by number, to which new ones are added.
     :ivar words: the words by id, starting with the words of the language models.
     :ivar kept: the rows in ``pairs`` that are kept for each source phrase, best first.
     """
@@ -100,10 +92,10 @@ class OptionTable:
         columns = [slot.kind for slot in slots for _ in slot.weights]
         self._copying = columns.index(kinds.UNKNOWN_WORDS)
         self._targets, unique = _distinct(numbers, pairs.targets)
-        log_probs = LN_10 * _estimate(model.tables, self._targets.starts, self._targets.values)
+        weights, targets = configuration.language_weights(), self._targets
+        log_probs = LN_10 * _estimate(model.tables, len(weights), targets.starts, targets.values)
         # A matrix product rounds differently for other numbers of phrases.
         score = (pairs.values * np.concatenate([slot.weights for slot in slots])).sum(axis=1)
-        weights = configuration.language_weights()
         estimate = (weights[:, None] * log_probs).sum(axis=0)[unique]
         other = other_language_weight * log_probs[0, unique]
         kept, starts = _prune(configuration, pairs.starts, score + estimate + other)
@@ -173,9 +165,8 @@ class OptionTable:
 class PhraseOptions:
     """Makes the options of sentences, under weights that may change.
 
-    :param sentences: the text, if it is known: its lines of the tables are read once, and new
-        weights sort and prune their pairs in memory. Otherwise lines are found as they are needed,
-        and the best pairs of the latest source phrases are kept.
+    :param sentences: the text, if it is known: its lines of the tables are read once. Otherwise
+        lines are found as needed, and the best pairs of the latest source phrases are kept.
     :ivar num_copied: the number of words of a known text that are not in the table.
     """
 
@@ -276,10 +267,9 @@ def _prune(configuration: DecoderConfiguration, starts: Any, rank: Any) -> tuple
 
 
 @KERNEL
-def _estimate(tables: NgramTables, offsets: Any, ids: Any) -> Any:
+def _estimate(tables: NgramTables, num_models: int, offsets: Any, ids: Any) -> Any:
     """Return log10 probabilities of phrases without context (LanguageModelKen::CalcScore)."""
     tables = borrow(tables)
-    num_models = count_models(tables.ids)
     totals = np.zeros((num_models, len(offsets) - 1))
     context, log_probs = np.zeros(tables.order, np.int32), np.empty(num_models)
     lengths = np.empty(num_models, np.int64)

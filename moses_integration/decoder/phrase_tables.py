@@ -177,7 +177,6 @@ class PhraseTables:
         """Return pairs with the values of all stateless features.
 
         :param log_probs: float64 (pairs, scores): the scores in the table, natural logarithms.
-        :param unknown_words: the value of the feature for unknown words.
         """
         lengths = [target.count(b" ") + 1 if target else 0 for target in targets]
         values = {

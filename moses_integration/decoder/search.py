@@ -22,11 +22,7 @@ from moses_integration.decoder.configuration import (
 )
 from moses_integration.decoder.options import OptionTable, SentenceOptions, make_sentence
 from moses_integration.decoder.search_tables import NUM_ORIENTATIONS, find_orientation
-from moses_integration.decoder.stack_search import (
-    RequestCache,
-    StackSearch,
-    StatefulFeature,
-)
+from moses_integration.decoder.stack_search import RequestCache, StackSearch, StatefulFeature
 from phrasescore.io.characters import join_characters
 from phrasescore.io.hashing import mix
 from phrasescore.io.kernel_cache import borrow
@@ -58,7 +54,7 @@ class Derivation:
     words: tuple[str, ...]
     score: float  # the weighted sum of the values
     segments: tuple[PhraseSegment, ...]  # in target order
-    # The values of each feature, in the order of ``StackDecoder.names``.
+    # The values of each feature: the slots of the configuration, then the additional ones.
     values: tuple[tuple[float, ...], ...]
     nbest: tuple["Derivation", ...] = ()
 
@@ -77,11 +73,8 @@ class Derivation:
 class StackDecoder:
     """Search for the best translations under the model of a moses.ini.
 
-    :param option_table: the options for the sentences, computed with ``configuration``. For fewer
-        search errors, its ``other_language_weight`` should cover the language models in
-        ``features``.
+    :param option_table: the options for the sentences, computed with ``configuration``.
     :param features: additional features with their weights.
-    :ivar names: feature names, in the order of ``Derivation.values``.
     """
 
     def __init__(
@@ -95,10 +88,6 @@ class StackDecoder:
         self.caches = [(RequestCache(feature), weight) for feature, weight in features]
         for feature, _ in features:
             feature.begin(option_table.words)
-        self.names = (
-            *(slot.name for slot in configuration.slots),
-            *(feature.name for feature, _ in features),
-        )
 
     def translate(
         self, tokens: Sequence[str], *, nbest: int = 0, distinct: bool = False
@@ -177,7 +166,7 @@ class StackDecoder:
         return tuple(translations)
 
     def _values(self, options: SentenceOptions, offsets: Any, chosen: Any, added: Any) -> Any:
-        """Return all feature values, one row per derivation and columns in the order of `names`."""
+        """Return all feature values, one row per derivation."""
         count = len(offsets) - 1
         models = self._configuration.language_models()
         widths = (options.values.shape[1], NUM_REORDERING_SCORES, 1, len(models))

@@ -1,13 +1,11 @@
 """Arrays and hash tables for searching one sentence, and the kernels that fill them.
 
-Coverages and states are numbered in order of appearance. Kernels do not grow arrays. If an array is
-too small, the kernel stops; the caller enlarges it with :func:`grow` and calls the kernel again.
+Kernels do not grow arrays. If an array is too small, the kernel stops; the caller enlarges it with
+:func:`grow` and calls the kernel again.
 
-The hypotheses of a stack are grouped by coverage, so that everything that depends only on the
-coverage (which spans may follow, and their future estimates) is computed once per group. A *block*
-combines the hypotheses that share a coverage with the options for a span. Within a block an
-extension costs an addition and a look-up, because the language model score of an option after a
-state is memoised.
+The hypotheses of a stack are grouped by coverage. A *block* combines the hypotheses that share a
+coverage with the options for a span. Within a block an extension costs an addition and a look-up,
+because the language model score of an option after a state is memoised.
 """
 
 from typing import Any, NamedTuple, TypeVar
@@ -265,9 +263,8 @@ def describe_coverage(sentence: Any, coverages: Any, row: int) -> None:
 def list_blocks(sentence: Any, tables: Any, stack: int, blocks: Any, fill: bool) -> int:
     """Return the number of blocks that lead to a stack; with ``fill``, write them to ``blocks``.
 
-    Any phrase may start at the first gap. Any other phrase must end within the distortion limit of
-    the first gap, because the search has to jump back to the gap afterwards
-    (SearchNormal::ProcessOneHypothesis).
+    A phrase that does not start at the first gap must end within the distortion limit of it,
+    because the search has to jump back to the gap (SearchNormal::ProcessOneHypothesis).
     """
     sentence, tables, blocks = borrow((sentence, tables, blocks))
     count, limit = 0, sentence.distortion_limit
@@ -361,9 +358,8 @@ def end_score(sentence: Any, states: Any, state: int) -> Any:
 @KERNEL
 def memo_key(sentence: Any, state: int, option: int) -> Any:
     """Return the memo's key for an option after a state."""
-    return mix(
-        np.uint64(np.int64(state) * len(sentence.score) + option + 1)
-    )  # mix(0) is not a valid key
+    # mix(0) is not a valid key.
+    return mix(np.uint64(np.int64(state) * len(sentence.score) + option + 1))
 
 
 @KERNEL

@@ -1,10 +1,9 @@
 """Fill the pool for a stack with extensions, exhaustively or by cube pruning, and prune it.
 
-Cube pruning examines only the most promising extensions. The hypotheses and the options in a block
-are sorted. Without the language model, the first hypothesis and the first option would have the
-best sum, and each next best sum would be adjacent to one already taken. The search therefore starts
-from the best corner of every block and expands to neighbours until it reaches the pop limit (Huang
-and Chiang, 2007; SearchCubePruning and BitmapContainer in Moses).
+Cube pruning sorts the hypotheses and the options in a block. Without the language model, the best
+sum would be in the first corner, and each next best sum adjacent to one already taken. The search
+therefore expands from the best corner of every block to neighbours until it reaches the pop limit
+(Huang and Chiang, 2007; SearchCubePruning and BitmapContainer in Moses).
 """
 
 from heapq import heappop, heappush
@@ -121,17 +120,16 @@ def expand(sentence: Any, tables: Any, limits: Any, blocks: Any, begin: int, scr
 
 @KERNEL
 def _offer(sentence, pool, arcs, limits, score, parent, option, states, coverage, complete):  # type: ignore[no-untyped-def]
-    """Add a hypothesis if it is good enough, and prune a full pool; return whether it was added."""
+    """Add a hypothesis or recombine it, and prune a full pool."""
     old_state, new_state = states
     key = np.int64(coverage), np.int64(option), np.int64(old_state)
     if not limits.by_request:
         key = _recombination_key(sentence, coverage, option, new_state, complete)
-    _, is_new = offer(pool, arcs, limits.keep_arcs, score, parent, option, key, new_state)
+    offer(pool, arcs, limits.keep_arcs, score, parent, option, key, new_state)
     if pool.count[0] > limits.stack_size:
         pool.limits[0] = max(pool.limits[0], pool.limits[1] + limits.beam_width)
     if limits.stack_size > 0 and pool.count[0] >= 2 * limits.stack_size:
         prune(pool, arcs, limits)
-    return is_new
 
 
 @KERNEL
@@ -146,21 +144,20 @@ def _add_arc(arcs: Any, score: float, parent: int, option: int, target: int) -> 
 def offer(pool, arcs, keep_arcs, score, parent, option, key, state):  # type: ignore[no-untyped-def]
     """Add a hypothesis to the pool, or recombine it with the one that has the same key.
 
-    On equal scores the earlier hypothesis is kept. The pool must have a free row.
-
-    :return: the row of the hypothesis, and whether its key is new.
+    On equal scores the earlier hypothesis is kept. The pool must have a free row, which is
+    returned, or the row of the other hypothesis.
     """
     row, is_new = add_row(pool, key)
     if not is_new and score <= pool.score[row]:
         if keep_arcs:
             _add_arc(arcs, score, parent, option, row)
-        return row, False
+        return row
     if keep_arcs and not is_new:
         _add_arc(arcs, pool.score[row], pool.parent[row], pool.option[row], row)
     pool.score[row], pool.parent[row], pool.option[row] = score, parent, option
     pool.state[row] = state
     pool.limits[1] = max(pool.limits[1], score)
-    return row, is_new
+    return row
 
 
 @KERNEL
@@ -257,7 +254,7 @@ def recombine(sentence: Any, tables: Any, keep_arcs: bool) -> None:
         complete = coverages.first_gap[coverage] == sentence.length
         key = _recombination_key(sentence, coverage, option, state, complete)
         # Existing arcs are updated later, because the new rows of their targets are not yet known.
-        moved[row], _ = offer(
+        moved[row] = offer(
             pool, arcs, keep_arcs, pool.score[row], pool.parent[row], option, key, state
         )
     for row in range(num_arcs):
@@ -326,11 +323,8 @@ def _push(sentence, tables, blocks, cubes, frontier, candidate, scratch):  # typ
 
 
 @KERNEL
-def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, scratch):  # type: ignore[no-untyped-def]
-    """Add the ``pop_limit`` most promising extensions to the pool. All tables must have room.
-
-    :param diversity: minimum number of new hypotheses per coverage, even beyond the pop limit.
-    """
+def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, scratch):  # type: ignore[no-untyped-def]
+    """Add the ``pop_limit`` most promising extensions to the pool. All tables must have room."""
     sentence, tables, blocks, cubes, scratch = borrow((sentence, tables, blocks, cubes, scratch))
     hypotheses, coverages, pool = tables.hypotheses, tables.coverages, tables.pool
     states, memo, arcs = tables.states, tables.memo, tables.arcs
@@ -343,14 +337,11 @@ def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, 
         if cubes.rows[block] < cubes.rows[block + 1]:
             candidate = (pushed, block, 0)
             pushed = _push(sentence, parts, blocks, cubes, frontier, candidate, scratch)
-    num_new = np.zeros(coverages.count[0], np.int64)
-    pops = 0
-    while len(frontier) > 0 and (pops < pop_limit or diversity > 0):
+    for _ in range(pop_limit):
+        if len(frontier) == 0:
+            break
         loss, _, block, cell = heappop(frontier)
         first, last, coverage = blocks[block][4:]
-        pops += 1
-        if pops > pop_limit and num_new[coverage] >= diversity:
-            continue
         width = last - first
         row, column = divmod(cell, width)
         if -loss >= pool.limits[0]:
@@ -360,7 +351,7 @@ def expand_cubes(sentence, tables, limits, blocks, cubes, pop_limit, diversity, 
             new_state = np.int32(memo.keys[slot, 2])
             complete = coverages.first_gap[coverage] == sentence.length
             pair = state, new_state
-            num_new[coverage] += _offer(
+            _offer(
                 sentence, pool, arcs, limits, -loss, hypothesis, option, pair, coverage, complete
             )
         for neighbour, exists in (

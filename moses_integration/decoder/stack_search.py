@@ -2,12 +2,8 @@
 
 Moses pushes the extensions of a hypothesis into later stacks (SearchNormal). Here a stack *pulls*
 them from the smaller stacks, which are final by then. The hypotheses are the same, but other
-features can score them in batches.
-
-Other features, such as networks, score target words given the words before them. A network is fast
-on large batches of n-grams, while a search requests a few at a time and often repeats them. The
-search therefore sends the requests of a whole stack to a :class:`RequestCache`, which passes the
-new ones on.
+features, such as networks, can score them in batches: the search sends the requests of a whole
+stack to a :class:`RequestCache`, which passes the new ones on.
 """
 
 from collections.abc import Callable, Sequence
@@ -56,23 +52,13 @@ class Sentence(NamedTuple):
     bound: Any  # float64 (options,): an upper bound on the sum of the language model scores
 
 
-class Requests(NamedTuple):
-    """Phrases with the words before them, to be scored by :meth:`StatefulFeature.scores`."""
-
-    # int32 (rows, context): word ids, the latest word last. The beginning of the sentence is 1, and
-    # -1 pads the positions before it.
-    histories: Any
-    phrases: Any  # int32: the word ids of all phrases
-    offsets: Any  # int64 (rows + 1,): where each phrase begins
-    ends: Any  # bool (rows,): whether </s> follows and is also scored
-    # The affiliations of the phrases; None if the tables were read without alignments.
-    aligned: AlignedWords | None = None
+# The arguments of `StatefulFeature.scores`.
+Requests = tuple[Any, Any, Any, Any, AlignedWords | None]
 
 
 class StatefulFeature(Protocol):
     """A feature that scores target words given the words before them."""
 
-    name: str  # in n-best lists, such as ``CSLM0``
     context: int  # the number of preceding words that a score depends on, such as 6 for 7-grams
 
     def begin(self, words: Sequence[str]) -> None:
@@ -83,20 +69,22 @@ class StatefulFeature(Protocol):
     ) -> Any:
         """Return log p(phrase | history) for each row: float64 (rows,), natural logarithms.
 
-        `Requests` describes the parameters. Rows may repeat. A score must depend only on its row,
-        to the last bit.
+        Rows may repeat. A score must depend only on its row, to the last bit.
+
+        :param histories: int32 (rows, context): word ids, the latest word last. The beginning of
+            the sentence is 1, and -1 pads the positions before it.
+        :param phrases: int32: the word ids of all phrases.
+        :param offsets: int64 (rows + 1,): where each phrase begins.
+        :param ends: bool (rows,): whether </s> follows and is also scored.
+        :param aligned: the affiliations of the phrases; None if the tables lack alignments.
         """
 
 
 class RequestCache:
-    """The scores of the requests for one sentence; only new requests are passed on.
-
-    The attributes count all requests, the ``distinct`` requests passed on, and the calls.
-    """
+    """The scores of the requests for one sentence; only new requests are passed on."""
 
     def __init__(self, feature: StatefulFeature) -> None:
         self.feature = feature
-        self.requests = self.distinct = self.calls = 0
 
     def start(self, rows: Callable[[Any, int], Requests]) -> None:
         """Begin a sentence; ``rows`` turns keys (int64) and a number of words into requests."""
@@ -105,31 +93,20 @@ class RequestCache:
 
     def request(self, keys: Any) -> Any:
         """Return the scores for keys; the feature is called if some are new."""
-        self.requests += len(keys)
-        fresh = np.unique(keys)
-        fresh = fresh[~_among(fresh, self._known)]
+        fresh = np.setdiff1d(np.unique(keys), self._known, assume_unique=True)
         known, scores = [self._known], [self._scores]
         for begin in range(0, len(fresh), _MOST_REQUESTS):
             known.append(fresh[begin : begin + _MOST_REQUESTS])
             requests = self._rows(known[-1], self.feature.context)
             scores.append(np.asarray(self.feature.scores(*requests), np.float64))
-            self.calls += 1
-        self.distinct += len(fresh)
         self._known = np.concatenate(known)
-        order = np.argsort(self._known)
+        order = np.argsort(self._known, kind="stable")  # fast, because its parts are sorted
         self._known, self._scores = self._known[order], np.concatenate(scores)[order]
         return self.scores(keys)
 
     def scores(self, keys: Any) -> Any:
         """Return the scores for keys that have been requested."""
         return self._scores[np.searchsorted(self._known, keys)]
-
-
-def _among(keys: Any, ordered: Any) -> Any:
-    if len(ordered) == 0:
-        return np.zeros(len(keys), bool)
-    positions = np.minimum(np.searchsorted(ordered, keys), len(ordered) - 1)
-    return ordered[positions] == keys
 
 
 class Lattice(NamedTuple):
@@ -242,12 +219,11 @@ class StackSearch:
 
     def _expand_cubes(self, blocks: Any) -> None:
         cubes = kernels.make_cubes(self._sentence, self._tables, blocks)
-        pops, diversity = self._limits.pop_limit, self._limits.diversity
-        # Each pop pushes at most two neighbours; diversity may require all cells.
-        most = len(cubes.seen) if diversity else min(len(cubes.seen), len(blocks) + 2 * pops)
-        self._make_room(most)
+        pops = self._limits.pop_limit
+        # Each pop pushes at most two neighbours.
+        self._make_room(min(len(cubes.seen), len(blocks) + 2 * pops))
         kernels.expand_cubes(
-            self._sentence, self._tables, self._first, blocks, cubes, pops, diversity, self._scratch
+            self._sentence, self._tables, self._first, blocks, cubes, pops, self._scratch
         )
 
     def _make_room(self, extensions: int) -> None:
@@ -289,7 +265,7 @@ class StackSearch:
         if aligned is not None:
             aligned = aligned._replace(affiliations=aligned.affiliations[words.values])
         phrases = target[words.values]
-        return Requests(np.ascontiguousarray(histories), phrases, words.starts, ends, aligned)
+        return np.ascontiguousarray(histories), phrases, words.starts, ends, aligned
 
     def _store(self, stack: int) -> None:
         """Store the pool as a stack, sorted by coverage, then by descending score."""

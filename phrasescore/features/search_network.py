@@ -29,14 +29,10 @@ START = 1  # the number of <s> in a search's words; BOUNDARY stands in the place
 class SearchNetwork(ABC, Generic[Scorer]):
     """Scores partial translations with a network, for a search.
 
-    :ivar name: the feature's name in n-best lists.
     :ivar context: number of preceding words on which the score of a phrase depends.
     """
 
-    def __init__(
-        self, checkpoint: Checkpoint, device: torch.device, options: CslmOptions, name: str
-    ) -> None:
-        self.name = name
+    def __init__(self, checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> None:
         self._scorer = scorer = self._load(checkpoint, device, options)
         self.context = scorer.order - 1
         self._words: Sequence[str] = ()
@@ -52,11 +48,6 @@ class SearchNetwork(ABC, Generic[Scorer]):
             self._pieces = {"<unk>": 0, "<s>": START}
         # The pieces of each of the search's words.
         self._split = RaggedArray(np.empty(0, np.int64), np.zeros(1, np.int64))
-
-    @property
-    def contexts_scored(self) -> int:
-        """Number of softmaxes computed so far."""
-        return self._scorer.contexts_scored
 
     def begin(self, words: Sequence[str]) -> None:
         """Set the search's words, ``<unk>``, ``<s>`` and ``</s>`` first.

@@ -48,8 +48,3 @@ def join_characters(tokens: Iterable[str]) -> list[str]:
     ['l&apos;an', '2']
     """
     return [word for word in "".join(tokens).split(BOUNDARY) if word]
-
-
-def join_text(tokens: str) -> str:
-    """Return the words that a line of tokens forms, both separated by spaces."""
-    return " ".join(join_characters(tokens.split(" ")))

@@ -63,12 +63,6 @@ def longer_hash(suffix: Any, word: Any) -> Any:
 
 
 @KERNEL
-def count_models(ids: Any) -> int:
-    """Return the number of models, given `NgramTables.ids`."""
-    return 1 if ids is None else len(ids)
-
-
-@KERNEL
 def _row_of(ids: Any, model: int) -> Any:
     """Return a model's row in `NgramTables.ids`."""
     if ids is None:

@@ -278,14 +278,6 @@ def load_checkpoint(path: StrPath) -> Checkpoint:
     )
 
 
-def load_table_vocabularies(path: StrPath) -> tuple[Vocabulary, Vocabulary]:
-    """Return a model's vocabularies for the source and target sides of a phrase table."""
-    folder = Path(path)
-    record, _ = read_record(folder)
-    read, predicted = load_vocabulary(folder / _SOURCE), load_vocabulary(folder / _TARGET)
-    return (predicted, read) if record.reverse else (read, predicted)
-
-
 def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
     """Read ``training.json`` from a model folder, as a record and as a plain dictionary."""
     found = ""

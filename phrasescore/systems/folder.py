@@ -14,7 +14,7 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.evaluation.systems_table import TABLE, read_systems_table
 from phrasescore.features.columns import Column
 from phrasescore.io.output import open_output
-from phrasescore.io.text import is_stream, open_input
+from phrasescore.io.text import is_stream
 from phrasescore.records import ConfidenceCurve
 from phrasescore.settings.toml_file import to_toml
 from phrasescore.systems.text import TextProcessing
@@ -47,12 +47,7 @@ def find_system_file(path: str) -> str:
     if not os.path.exists(path):
         raise DataError(path, None, "cannot open: No such file or directory")
     if not path.endswith((".ini", ".toml")):
-        with open_input(path) as stream:
-            first = stream.readline(1 << 16)
-        if first.count(b"|||") >= 2:
-            cure = "n-best lists are for phrasescore tune --lists, rescore and rerank"
-            raise DataError(path, 1, f"{expected}; found an n-best list or a phrase table: {cure}")
-        raise DataError(path, 1, expected)
+        raise DataError(path, 1, f"{expected} (n-best lists are for tune --lists and rescore)")
     return path
 
 

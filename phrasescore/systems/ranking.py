@@ -46,8 +46,7 @@ class ExplainedHypothesis(NamedTuple):
     words: str  # separated by spaces
     score: float
     features: tuple[FeaturePart, ...]
-    # In target order; none from another decoder, or from a system of characters.
-    phrases: tuple[PhraseSpan, ...]
+    phrases: tuple[PhraseSpan, ...]  # in target order; none of another decoder or of characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,15 +229,14 @@ class Ranking:
         self, task: TranslationTask, explained: Sequence[ExplainedHypothesis]
     ) -> tuple[Attention, ...]:
         """Return the weights of the first network with attention that reads the source, if any."""
+        source = task.sentence.words
         models = () if self._scoring is None else self._scoring.request.checkpoints_of(None)
-        for network in models if task.sentence.words else ():
+        for network in models if source else ():
             if network.config.network.aligns_words and not network.reverse:
                 from phrasescore.models.attention import attention_weights
 
                 texts = (each.words.split(" ") if each.words else [] for each in explained)
-                return tuple(
-                    attention_weights(network, task.sentence.words, words) for words in texts
-                )
+                return tuple(attention_weights(network, source, words) for words in texts)
         return ()
 
 
@@ -249,10 +247,7 @@ def load_list_features(
     *,
     sets_threads: bool = True,
 ) -> Scoring | None:
-    """Load the features of a system's lists; None if it has none.
-
-    :raises ConfigError: if they cannot be combined.
-    """
+    """Load the features of a system's lists; None if it has none."""
     if not system.lists:
         return None
     try:

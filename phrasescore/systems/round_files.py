@@ -6,7 +6,6 @@ It is written before the first round, and replaced after each round. The lists a
 gets its name only when it is complete.
 """
 
-import contextlib
 import logging
 import os
 import re
@@ -19,7 +18,7 @@ import msgspec
 
 from moses_integration.decoder.moses import log_tail
 from moses_integration.nbest import NbestList, read_every_list
-from phrasescore.errors import DataError, PhrasescoreError, some_names
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.features.columns import Column
 from phrasescore.features.named import NamedFeature
 from phrasescore.io.journal import (
@@ -35,10 +34,10 @@ from phrasescore.io.plain_file import check_plain
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings.training import RoundTuning
-from phrasescore.systems.pools import ListReader
 from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence
 from phrasescore.systems.translator import Translator
+from phrasescore.systems.tuning import ListReader
 from tuning.loop import Decided, LoopResult, Round
 from tuning.pool import Pool
 
@@ -203,32 +202,22 @@ class Rounds:
             _logger.info("round %d: reusing %s", number, path)
             return self.reader.read(self.read(number), checked)
         _logger.info("round %d: decoding", number)
-        with (
-            self._translating(f"run{number}", self.sentences, weights, number) as lists,
-            open_output(str(path)) as stream,
-        ):
+        lists = self._lists(f"run{number}", self.sentences, weights, number)
+        with open_output(str(path)) as stream:
             pool = self.reader.read(_written(lists, stream), checked)
         for ending in ("nbest.part", "source"):  # of a decoder's program
             (self.work / f"run{number}.{ending}").unlink(missing_ok=True)
-        if number == 1:
-            names = dict.fromkeys(label.name for label in pool.labels)
-            added = self.translator.list_names
-            unnamed = [name for name in names if name not in weights and name not in added]
-            if unnamed:
-                _logger.info("features without a weight start at 0: %s", some_names(unnamed))
         return pool
 
     def _try(self, weights: Weights, segments: Sequence[int]) -> Pool:
         sentences = [self.sentences[each] for each in segments]
-        with self._translating("trial", sentences, weights) as lists:
-            pool = self.reader.read(lists, segments=segments)
+        pool = self.reader.read(self._lists("trial", sentences, weights), segments=segments)
         remove_rounds(self.work, "trial.")
         return pool
 
-    @contextlib.contextmanager
-    def _translating(
+    def _lists(
         self, name: str, sentences: Sequence[SystemSentence], weights: Weights, number: int = 0
-    ) -> Iterator[Iterator[NbestList]]:
+    ) -> Iterator[NbestList]:
         """Yield the list of each sentence, lazily; errors quote what a decoder wrote to stderr.
 
         :param number: of the round; progress is the share of all rounds.
@@ -238,9 +227,8 @@ class Rounds:
         total = len(sentences) * (self.most if number else 1)
         meter = Meter("decode", "sentences", self.progress, total=total)
         meter.skipped = len(sentences) * max(number - 1, 0)
-        with meter:
-
-            def lists() -> Iterator[NbestList]:
+        try:
+            with meter:
                 for found in self.translator.lists(sentences, weights, prefix):
                     if found.id != meter.done:
                         break
@@ -249,13 +237,10 @@ class Rounds:
                 if meter.done < len(sentences):
                     problem = f"there is no n-best list of sentence {meter.done + 1:,}"
                     raise DataError(f"{prefix}.nbest", None, problem)
-
-            try:
-                yield lists()
-            except DataError as error:
-                log = f"{prefix}.log"
-                tail = log_tail(log) if os.path.exists(log) else ""
-                raise PhrasescoreError(f"{error}{tail}") from error
+        except DataError as error:
+            log = f"{prefix}.log"
+            tail = log_tail(log) if os.path.exists(log) else ""
+            raise PhrasescoreError(f"{error}{tail}") from error
 
 
 def _written(lists: Iterable[NbestList], stream: BinaryIO) -> Iterator[NbestList]:

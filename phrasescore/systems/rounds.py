@@ -1,7 +1,7 @@
 """Tune a system in rounds: translate, pool the lists, and optimise, until nothing improves."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -17,10 +17,11 @@ from phrasescore.progress import format_count
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.training import RoundTuning
+from phrasescore.signals import raise_signal
 from phrasescore.systems.round_files import Rounds, read_decisions, write_rounds
 from phrasescore.systems.system import System, read_weights
 from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows, with_contributions
-from tuning.loop import ROUND_LOSS, TOO_FAR, LoopResult, Round, TuningLoop
+from tuning.loop import TOO_FAR, LoopResult, Round, TuningLoop
 from tuning.pool import Pool, weights_vector
 
 _logger = logging.getLogger(__name__)
@@ -42,20 +43,25 @@ def start_weights(system: System, start: WeightsSource | None) -> WeightPair:
     )
     if not any((*system.weights, *given)):
         raise ArgumentError("the start weights are missing: give --weights, or a moses.ini")
-    if system.moses_ini is not None:
-        known = {feature.name for feature in system.read_ini().features} | new.keys()
-        others = [name for name in search if name.partition("_")[0] not in known]
-        _warn_of_others(where, [name for name in others if name not in lists])
-        search = {name: own for name, own in search.items() if name not in others}
+    search = _known(search, system, where, lists.keys())
     for weights in (search, lists):
         check_weights(weights, where)
     return WeightPair(search, lists)
 
 
-def _warn_of_others(where: str, names: Sequence[str]) -> None:
-    if names:
+def _known(
+    weights: Weights, system: System, where: str, unsaid: Collection[str], added: Iterable[str] = ()
+) -> Weights:
+    """Return the weights of the system's and added features; warn of others that are not unsaid."""
+    if system.moses_ini is None:
+        return weights
+    names = (feature.name for feature in system.read_ini().features)
+    known = {*names, *system.search_names, *added}
+    others = [name for name in weights if name.partition("_")[0] not in known]
+    if said := [name for name in others if name not in unsaid]:
         text = "%s: the system has no features for these weights, which are left out: %s"
-        _logger.warning(text, where, some_names(names))
+        _logger.warning(text, where, some_names(said))
+    return {name: own for name, own in weights.items() if name not in others}
 
 
 @dataclass
@@ -101,23 +107,12 @@ class TuningRun:
         assert best is not None
         text = "stopped after %s: %s; the best is round %d"
         _logger.info(text, count, self.result.reason, best.number)
-        if self.settings.iterations == 1 and not self.added:
-            _logger.warning(
-                "the result is the start weights: new weights are only tried in the next round; "
-                "use --iterations 2 or more"
-            )
 
     def _make_loop(self, search: Weights) -> TuningLoop:
         optimiser, settings, added = self.optimiser, self.settings, self.added
         optimiser.others = added
         lists = old_names.weights_for(added, self.start.lists)
-        system = self.rounds.translator.system
-        if system.moses_ini is not None:
-            known = {feature.name for feature in system.read_ini().features}
-            known |= {*system.search_names, *added}
-            others = [name for name in lists if name.partition("_")[0] not in known]
-            _warn_of_others("the start weights", others)
-            lists = {name: own for name, own in lists.items() if name not in others}
+        lists = _known(lists, self.rounds.translator.system, "the start weights", (), added)
         return TuningLoop(
             self.rounds,
             self.rounds.reader.metric,
@@ -128,7 +123,7 @@ class TuningRun:
             settings.patience,
             list_features=frozenset(added),
             report=partial(_logger.info, extra=_NEWS),
-            is_stopped=lambda: optimiser.stopped,
+            is_stopped=lambda: optimiser.stopped_by is not None,
         )
 
     def _new_features(self, start: Weights) -> list[str]:
@@ -143,11 +138,11 @@ class TuningRun:
     def _keep_round(self, result: LoopResult) -> None:
         """Write the state after a round, and raise the signal if the user stopped the run."""
         work = self.rounds.work
-        if self.optimiser.stopped:
+        if (signal := self.optimiser.stopped_by) is not None:
             # A resumed run reads this round again, and optimises to the end.
             *earlier, last = result.rounds
             write_rounds(work, self.about, LoopResult(tuple(earlier), last.weights.search))
-            self.optimiser.raise_stop()
+            raise_signal(signal)
         write_rounds(work, self.about, result)
         text = describe_round(result, self.rounds.reader.metric.name, self.added)
         last = result.rounds[-1]
@@ -245,15 +240,10 @@ def describe_round(result: LoopResult, metric: str, added: Sequence[str]) -> str
 
 
 def find_problems(result: LoopResult, metric: str, added: Sequence[str]) -> list[str]:
-    """Return warnings about rounds that became worse or did not improve."""
+    """Return warnings about rounds that did not improve."""
     best, promised = result.best, result.promised
     assert best is not None
     found = []
-    for done in result.rounds:
-        before = max((earlier.score for earlier in result.rounds[: done.number - 1]), default=0)
-        if done.score < before - ROUND_LOSS:
-            scores = f"{metric} fell from {100 * before:.2f} to {100 * done.score:.2f}"
-            found.append(f"round {done.number} was ignored: {scores}")
     if result.reason == TOO_FAR:
         found.append(f"tuning ended after round {len(result.rounds)}: {TOO_FAR}")
     gain = 0.0 if promised is None else promised - best.decoded_score

@@ -91,10 +91,8 @@ class Scoring:
     depends only on its pair, to the last bit, and not on neighbouring lines, the engine, the number
     of workers, or a cache. Columns of given scores are for one input file.
 
-    :param request: the columns, whose models and files are loaded here.
     :param engine: where the columns are computed; each worker has one thread.
-    :param sets_threads: whether torch is limited to one thread while this object is open. If not,
-        the caller sets the number of threads.
+    :param sets_threads: whether torch is limited to one thread while this object is open.
     :ivar added: the columns that are added, in the order of the request; the ensemble is the last.
     :ivar tallies: the tally of each feature over the lines so far.
     """

@@ -1,7 +1,6 @@
 """The search of a system, as the work of an engine: a worker translates one sentence after another.
 
-A worker loads the tables and the n-gram models, and the networks with its first sentence: torch is
-imported in the process that uses it.
+A worker loads the networks with its first sentence: torch is imported in the process that uses it.
 """
 
 import itertools
@@ -51,8 +50,6 @@ class SearchOutput(NamedTuple):
     nbest: bytes = b""  # the n-best list
     untranslated: bool = False  # whether there is no translation within the limits
     unknown: Tokens = ()  # words that are no phrase of the table
-    # The networks' requests, how many of them are distinct, and the calls that compute them.
-    counts: tuple[int, int, int] = (0, 0, 0)
     # For each hypothesis: its score, and the values of all features, also of those in no list.
     exact: tuple[tuple[float, dict[str, tuple[float, ...]]], ...] = ()
 
@@ -68,22 +65,14 @@ def read_configuration(system: System) -> DecoderConfiguration:
     )
 
 
-def search_weights(system: System, configuration: DecoderConfiguration) -> Weights:
+def search_weights(system: System) -> Weights:
     """Return the system's weights for the search; none if they are those of the moses.ini.
 
     The search reads those itself, with all digits and for features that n-best lists omit.
-
-    :raises ConfigError: if a feature has another number of weights.
     """
     given = system.weights.search
-    if system.weights_path is None and given == system.read_ini().tuneable_weights():
-        return {}
-    for slot in configuration.slots:
-        found, expected = len(given.get(slot.name, slot.weights)), len(slot.weights)
-        if found != expected:
-            problem = f"expected {expected} weights for {slot.name}, found {found}"
-            raise system.weight_error(problem)
-    return given
+    is_of_ini = system.weights_path is None and given == system.read_ini().tuneable_weights()
+    return {} if is_of_ini else given
 
 
 @dataclass(frozen=True)
@@ -107,7 +96,7 @@ class DecoderFeatures:
                 {slot.name: len(slot.weights) for slot in slots} | networks,
                 {name: count for name, count in counts.items() if count} | networks,
                 {slot.name: slot.weights for slot in slots},
-                search_weights(system, configuration),
+                search_weights(system),
             )
         if system.moses_ini is None:  # a command whose features are those that have weights
             sizes = {name: len(values) for name, values in system.weights.search.items()}
@@ -120,26 +109,21 @@ class DecoderFeatures:
         return cls(sizes, shown, own, system.weights.search, omitted)
 
     def check_weights(self, system: System, added: Sequence[str]) -> WeightPair:
-        """Return a system's weights after checking that they fit the features.
-
-        :param added: the features of the n-best lists that the decoder lacks.
-        :raises ConfigError: if they do not fit.
-        """
+        """Return a system's weights after checking that they fit the features; see `check`."""
         weights, sizes, shown = system.weights, self.sizes, self.shown
         if added:
             weights = WeightPair(*(old_names.weights_for(added, part) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
+        needed = system.search_names
         # A file of weights may lack some features of a bare moses.ini, or of another decoder.
-        is_whole = system.weights_path is not None and system.path.endswith(".toml")
-        is_whole = is_whole and system.decoder is None
-        needed = [*itertools.filterfalse(is_sparse, shown)] if is_whole else []
-        for name in (*needed, *system.search_names):
+        if system.weights_path and system.path.endswith(".toml") and system.decoder is None:
+            needed = [*itertools.filterfalse(is_sparse, shown), *needed]
+        for name in needed:
             if name not in search:
                 raise system.weight_error(f"no weight for the search's feature {name}")
         in_lists = {**shown, **dict.fromkeys(added, 1)} if added else {}
-        for name in in_lists:
-            if name not in weights.lists:
-                raise system.weight_error(f"no weight for {name}, a feature of the n-best lists")
+        if missing := [name for name in in_lists if name not in weights.lists]:
+            raise system.weight_error(f"no weight for {missing[0]}, a feature of the n-best lists")
         for part, known, place in (
             (weights.lists, {*sizes, *added}, "the n-best lists lack"),
             (search, sizes, "the search lacks"),
@@ -176,37 +160,26 @@ class DecoderFeatures:
 
 @dataclass(frozen=True)
 class SearchWork:
-    """The work of the search: a :class:`phrasescore.engines.Work`.
-
-    :ivar sentences: the text, if it is known: the tables are read for it.
-    :ivar weights: the weights of the first translation.
-    :ivar threads: number of CPU threads for the networks of a worker.
-    :ivar folder: where relative paths start, for a worker on another machine.
-    """
+    """The work of the search: a :class:`phrasescore.engines.Work`."""
 
     configuration: DecoderConfiguration
+    # The networks, their kinds, and the names of their features.
     networks: tuple[Network, ...]
     kinds: tuple[str, ...]
     names: tuple[str, ...]
-    weights: Weights
-    sentences: Sequence[Tokens] | None = None
-    threads: int = 1
+    weights: Weights  # of the first translation
+    sentences: Sequence[Tokens] | None = None  # the text, if it is known: tables are read for it
+    threads: int = 1  # CPU threads for the networks of a worker
     device: str = "cpu"  # of the networks
-    folder: str | None = None
+    folder: str | None = None  # where relative paths start, for a worker on another machine
 
     @classmethod
     def of(
         cls, system: System, configuration: DecoderConfiguration, weights: Weights, **options: Any
     ) -> "SearchWork":
-        """Return the work of a system's search, with the weights of the features that it has."""
-        networks = tuple(system.search_names)
-        work = cls(configuration, system.search, system.search_kinds, networks, {}, **options)
-        return replace(work, weights=work.own_weights(weights))
-
-    def own_weights(self, weights: Weights) -> Weights:
-        """Return the weights of the features that the search has."""
-        names = {*(slot.name for slot in self.configuration.slots), *self.names}
-        return {name: values for name, values in weights.items() if name in names}
+        """Return the work of a system's search; weights of other features are ignored."""
+        names = tuple(system.search_names)
+        return cls(configuration, system.search, system.search_kinds, names, weights, **options)
 
     def in_folders(self) -> "SearchWork":
         """Return a copy for workers on other machines, which have the same folders."""
@@ -254,10 +227,10 @@ class Search:
     def _use(self, weights: Weights) -> None:
         if weights == self._weights:
             return
-        others, before = self._work.names, self._weighted
-        own = {name: values for name, values in weights.items() if name not in others}
+        before, names = self._weighted, [slot.name for slot in self._weighted.slots]
+        own = {name: weights[name] for name in names if name in weights}
         self._weights, self._weighted = weights, self._configuration.with_weights(own)
-        network_weights = [weights.get(name, (0.0,))[0] for name in others]
+        network_weights = [weights.get(name, (0.0,))[0] for name in self._work.names]
         if (before.slots, self._network_weights) != (self._weighted.slots, network_weights):
             self._network_weights, self._decoder = network_weights, None
             self._options.use(self._weighted, sum(network_weights))
@@ -291,19 +264,16 @@ class Search:
             return SearchOutput(str(self._options.num_copied))
         self._use(task.weights)
         decoder = self._find_decoder(task.tokens)
-        before = _counts(decoder)
         size, distinct = (0, False) if task.lists is None else task.lists[:2]
         best = decoder.translate(task.tokens, nbest=size, distinct=distinct)
         unknown = self._table.unknown_words(task.tokens)
         if self._configuration.characters:
             best, unknown = best.of_characters(distinct=distinct), ()
-        after = _counts(decoder)
-        counts = (after[0] - before[0], after[1] - before[1], after[2] - before[2])
         lines = [self._line(task, found) for found in best.nbest]
         exact = [(found.score, self._values(found)) for found in best.nbest if task.explain]
         untranslated = not math.isfinite(best.score)
         text = " ".join(best.words)
-        return SearchOutput(text, b"".join(lines), untranslated, unknown, counts, tuple(exact))
+        return SearchOutput(text, b"".join(lines), untranslated, unknown, tuple(exact))
 
     def _values(self, found: Derivation) -> dict[str, tuple[float, ...]]:
         return dict(zip(self._shown, found.values, strict=True))
@@ -315,13 +285,10 @@ class Search:
             for (name, shown), values in zip(self._shown.items(), found.values, strict=True)
             if (kept := list(itertools.compress(values, shown)))
         ]
+        alignment = self._alignment(found) if task.lists.alignment else None
+        phrases = _segmentation(found) if task.lists.segmentation else None
         return format_hypothesis(
-            task.number,
-            found.words,
-            features,
-            found.score,
-            alignment=self._alignment(found) if task.lists.alignment else None,
-            segmentation=_segmentation(found) if task.lists.segmentation else None,
+            task.number, found.words, features, found.score, alignment, phrases
         )
 
     def _alignment(self, found: Derivation) -> str:
@@ -335,22 +302,11 @@ class Search:
 
 
 def _segmentation(found: Derivation) -> str:
-    ends = itertools.accumulate(len(segment.words) for segment in found.segments)
-    return format_segmentation(
-        [
-            PhraseSpan(segment.start, segment.end, end - len(segment.words), end)
-            for segment, end in zip(found.segments, ends, strict=True)
-        ]
-    )
-
-
-def _counts(decoder: StackDecoder) -> tuple[int, int, int]:
-    caches = [cache for cache, _ in decoder.caches]
-    return (
-        sum(cache.requests for cache in caches),
-        sum(cache.distinct for cache in caches),
-        sum(cache.calls for cache in caches),
-    )
+    spans, end = [], 0
+    for segment in found.segments:
+        begin, end = end, end + len(segment.words)
+        spans.append(PhraseSpan(segment.start, segment.end, begin, end))
+    return format_segmentation(spans)
 
 
 def _load_networks(work: SearchWork) -> list[StatefulFeature]:
@@ -370,7 +326,6 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
             load_checkpoint(each.model),
             device,
             CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
-            name,
         )
-        for kind, name, each in zip(work.kinds, work.names, work.networks, strict=True)
+        for kind, each in zip(work.kinds, work.networks, strict=True)
     ]

@@ -88,14 +88,10 @@ class LineRules:
     def _words(self, number: int, raw: bytes) -> Sequence[str]:
         words = plain_words(self.path, number, raw)
         for word in words if b"|" in raw or b"[" in raw else ():
-            if "|" in word:
-                use, cure = "separates fields and factors with |", "&#124; for |"
-            elif word.startswith("[") and word.endswith("]"):
-                use, cure = "reads it as a symbol of a grammar", "&#91; for ["
-            else:
-                continue
-            problem = f"expected words, found {shorten(word)}: Moses {use}; write {cure}, or let"
-            raise DataError(self.path, number, f"{problem} --tokenize do it")
+            if "|" in word or (word.startswith("[") and word.endswith("]")):
+                problem = f"expected words, found {shorten(word)}, which Moses reads as factors or"
+                cure = "as a label; write &#124; for | and &#91; for [, or let --tokenize do it"
+                raise DataError(self.path, number, f"{problem} {cure}")
         return words
 
     def _tokenizer(self, language: str) -> Callable[[int, bytes], Sequence[str]]:

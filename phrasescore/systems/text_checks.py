@@ -3,7 +3,6 @@
 import html
 import logging
 import re
-import unicodedata
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -196,6 +195,7 @@ def warn_of_texts(systems: Sequence[Sentences], references: Sequence[Sentences])
 
 
 def _attached_marks(sentences: Iterable[Sequence[str]]) -> tuple[Counter[str], int, int]:
+    """Return the words with attached marks, if they are many; the separate marks, and the words."""
     attached: Counter[str] = Counter()
     separate = num_words = 0
     for words in islice(sentences, _MOST_LINES):
@@ -209,6 +209,9 @@ def _attached_marks(sentences: Iterable[Sequence[str]]) -> tuple[Counter[str], i
                 attached[word] += 1
             else:
                 separate += 1
+    total = attached.total()
+    if total <= max(_MANY_ATTACHED * (total + separate), _FEW_MARKS * num_words):
+        attached.clear()
     return attached, separate, num_words
 
 
@@ -226,9 +229,8 @@ def warn_of_tokenization(
     with_words = [] if tokenized is None else [shown_path(tokenized)]
     examples: Counter[str] = Counter()
     for path, sentences in {text.path: text.words for text in texts}.items():
-        attached, separate, num_words = _attached_marks(sentences)
-        total = attached.total()
-        if total > max(_MANY_ATTACHED * (total + separate), _FEW_MARKS * num_words):
+        attached, separate, _ = _attached_marks(sentences)
+        if attached:
             raw.append(shown_path(path))
             examples += attached
         elif separate:
@@ -237,11 +239,8 @@ def warn_of_tokenization(
         return
     ((example, _),) = examples.most_common(1)
     mark = example.rstrip(_CLOSING)[-1:]
-    option = "--tokenize 13a"
-    if unicodedata.east_asian_width(mark) in "WF":
-        option = "--tokenize zh (for Chinese) or flores200"
-    elif not mark.isascii() and mark != "…":
-        option = "--tokenize intl"
+    is_latin = mark.isascii() or mark == "…"
+    option = "--tokenize 13a" if is_latin else "--tokenize intl (zh for Chinese)"
     looks = f"{raw[0]} looks untokenised" + f", like {some_names(raw[1:])}" * bool(raw[1:])
     if with_words:
         looks += f", unlike {some_names(with_words)}"
@@ -271,13 +270,11 @@ def warn_of_form(
     :param cures: what to do with a tokenised text, and with a raw one.
     """
     attached, separate, num_words = _attached_marks(sentences)
-    least = _FEW_MARKS * num_words
-    is_raw = attached.total() > max(_MANY_ATTACHED * (attached.total() + separate), least)
-    if tokenizes and not is_raw and separate > least:
+    if tokenizes and not attached and separate > _FEW_MARKS * num_words:
         _logger.warning(
             f"{shown_path(path)} looks tokenised, and it is tokenised again: {cures[0]}"
         )
-    elif is_raw and not tokenizes:
+    elif attached and not tokenizes:
         ((example, _),) = attached.most_common(1)
         _logger.warning(
             f"{shown_path(path)} looks untokenised: punctuation is attached to words, such as "

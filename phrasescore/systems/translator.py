@@ -16,7 +16,7 @@ from moses_integration.nbest import NbestList, read_every_list
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import LoadedWork, WorkerPool, open_pool
-from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
+from phrasescore.errors import ArgumentError, ConfigError, DataError, PhrasescoreError
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
@@ -104,10 +104,8 @@ class Translator:
                 self._stream = stack.enter_context(self._open_stream(apart, closed))
             else:
                 # The search comes first: it forks, and the features of lists may start threads.
-                if self._configuration is not None:
-                    search = TextSearch(
-                        system, self._configuration, sentences or (), compute, closed
-                    )
+                if (own := self._configuration) is not None:
+                    search = TextSearch(system, own, sentences or (), compute, closed)
                     self._search = stack.enter_context(search)
                 compute = Compute(device=compute.device, threads=compute.threads)
                 scoring = load_list_features(system, compute, Rescoring(cache=self._cache))
@@ -276,18 +274,18 @@ class Translator:
             source, nbest = f"{work}.source", f"{work}.nbest.part"
             threads = min(usable_threads(self._compute.workers), len(sentences))
             run = _command(self.system, threads)
-            # Another decoder than Moses gets the words of a system of characters.
-            texts = (each.tokens if run.is_moses else each.words for each in sentences)
-            Path(source).write_bytes(b"".join(f"{' '.join(words)}\n".encode() for words in texts))
+            if run.is_moses and self._characters:
+                problem = "a system of characters requires the search of this package"
+                raise ConfigError(self.system.path, "decoder", problem)
+            lines = (f"{' '.join(each.words)}\n".encode() for each in sentences)
+            Path(source).write_bytes(b"".join(lines))
             run(source, weights, request, nbest, keeps_log=bool(prefix))
             if isinstance(self.system.decoder, Moses):
                 found = Path(f"{work}.out").read_bytes().count(b"\n")
                 if found != len(sentences):
-                    problem = (
-                        f"expected {len(sentences):,} translations from Moses, found {found:,}"
-                    )
+                    problem = f"expected {len(sentences):,} translations from Moses, found"
                     tail = log_tail(f"{work}.log", is_named=bool(prefix))
-                    raise PhrasescoreError(f"{problem}{tail}")
+                    raise PhrasescoreError(f"{problem} {found:,}{tail}")
             found_lists = read_every_list(nbest, len(sentences), allow_missing=True)
             for sentence, each in zip(sentences, found_lists, strict=True):
                 if each.data:

@@ -1,7 +1,6 @@
 """The work of the translator's workers: the search of a known text, or whole sentences of a stream.
 
-For a known text, each worker reads the tables once, for its sentences. For a stream, a worker
-translates whole sentences, one at a time.
+For a known text, each worker reads the tables once, for its sentences.
 """
 
 import logging
@@ -10,17 +9,14 @@ import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
-from operator import add
 from typing import Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines import Pending, WorkerPool, open_pool
-from phrasescore.io.characters import split_characters
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
-from phrasescore.settings.kinds import KINDS
 from phrasescore.systems.ranking import (
     Ranking,
     Translation,
@@ -37,7 +33,6 @@ from phrasescore.systems.search import (
 )
 from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence
-from phrasescore.systems.text_checks import KnownWords, UnknownWordCheck, unknown_words_of
 
 _logger = logging.getLogger(__name__)
 
@@ -48,10 +43,7 @@ _AHEAD_IN_TEXT, _AHEAD_IN_STREAM = 8, 4
 class TextSearch:
     """The workers that search translations of a known text, under weights that may change.
 
-    A context manager, which ends the workers.
-
-    :param compute: the engine with its workers; the engine ``here`` stands for processes on this
-        machine. ``device`` and ``threads`` are for the networks.
+    A context manager, which ends the workers. See `Translator` for ``compute``.
     """
 
     def __init__(
@@ -69,16 +61,14 @@ class TextSearch:
             workers = min(usable_threads(compute.workers), max(1, len(sentences)))
             threads = compute.threads or max(1, usable_threads(None) // workers)
             compute = Compute(engine="here" if workers == 1 else "processes", workers=workers)
-        self._work = work = SearchWork.of(
+        work = SearchWork.of(
             system,
             configuration,
-            search_weights(system, configuration),
+            search_weights(system),
             sentences=[sentence.tokens for sentence in sentences],
             threads=threads,
             device=device if system.search else "cpu",
         )
-        self._unknown_words = _unknown_words(system)
-        self._counts = (0, 0, 0)  # see `SearchOutput`
         with ExitStack() as stack:  # Ctrl-C ends the workers, too
             self._pool = stack.enter_context(open_pool(compute, work, closed=closed))
             copied = int(self._pool.submit(None).result().words)
@@ -110,40 +100,11 @@ class TextSearch:
         :param sentences: some of the sentences of the text.
         :param weights: weights of features that the search does not have are ignored.
         """
-        own = self._work.own_weights(weights)
-        sources, targets = self._unknown_words
-        is_split = self._work.configuration.characters
         tasks = (
-            SearchTask(number, sentence.tokens, own, request, explain)
+            SearchTask(number, sentence.tokens, weights, request, explain)
             for number, sentence in enumerate(sentences)
         )
-        found = self._pool.map(tasks, window=_AHEAD_IN_TEXT * self._pool.workers)
-        for sentence, output in zip(sentences, found, strict=True):
-            self._counts = tuple(map(add, self._counts, output.counts))
-            if self._work.networks:
-                sources.count(sentence.tokens)
-                words = output.words.split()
-                targets.count(split_characters(words) if is_split else words)
-            yield output
-        sources.warn()
-        targets.warn()
-        requests, distinct, calls = self._counts
-        if calls:
-            _logger.info(
-                f"the networks scored {requests:,} words in their contexts, "
-                f"{distinct / max(1, requests):.0%} of them different, "
-                f"{distinct / calls:.0f} at a time"
-            )
-
-
-def _unknown_words(system: System) -> tuple[UnknownWordCheck, UnknownWordCheck]:
-    models = []
-    if system.search:
-        from phrasescore.models.checkpoint import load_table_vocabularies  # imports torch
-    for kind, column in zip(system.search_kinds, system.search, strict=True):
-        source, target = load_table_vocabularies(column.model)
-        models.append(KnownWords(column.model, source if KINDS[kind].is_aligned else None, target))
-    return unknown_words_of("the source", "the translations", models)
+        yield from self._pool.map(tasks, window=_AHEAD_IN_TEXT * self._pool.workers)
 
 
 class StreamTranslator:
@@ -163,9 +124,8 @@ class StreamTranslator:
         self._characters = configuration.characters
         features = DecoderFeatures.of(system, configuration)
         added = () if scoring is None else scoring.names
-        search, lists = features.check(system, added)
-        work_of_search = SearchWork.of(system, configuration, search, device=device)
-        self._weights, self._search = work_of_search.weights, work_of_search.load()
+        self._weights, lists = features.check(system, added)
+        self._search = SearchWork.of(system, configuration, self._weights, device=device).load()
         self._ranking = Ranking(system, scoring, lists)
         kinds = {column.kind() for column in system.lists}
         self._uses_torch = bool(system.search) or "model" in kinds

@@ -188,7 +188,7 @@ def export_system(
     for name in ini.set_weights(search):
         if name not in read.search_names and any(search[name]):
             raise read.weight_error(
-                f"there is a weight for {name}, a feature that {ini.path} does not have"
+                f"there is a weight for {name}, a feature that {ini.path} does not have or hold"
             )
     for name, value in read.limits.items():
         number = ALGORITHMS.index(value) if name == "search-algorithm" else value

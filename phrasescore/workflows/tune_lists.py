@@ -16,10 +16,15 @@ from phrasescore.records import WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import ListTuning
-from phrasescore.signals import EndedBySignal
-from phrasescore.systems.pools import ListReader
+from phrasescore.signals import EndedBySignal, raise_signal
 from phrasescore.systems.system import read_weights
-from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows, with_contributions
+from phrasescore.systems.tuning import (
+    ListReader,
+    Optimiser,
+    TuneOutcome,
+    feature_rows,
+    with_contributions,
+)
 from tuning.methods import Tuned
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 
@@ -69,7 +74,7 @@ def tune(
     pool = reader.read_files(paths, allow_missing=settings.allow_missing)
     first = _start_vector(start, pool)
     size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
-    _logger.info("%s, %d weights", size, pool.num_features)
+    _logger.info("%s, %d weights", size, len(pool.labels))
     optimiser = Optimiser(settings, compute.threads)
     tuned = _optimise(optimiser, pool, reader, first, progress)
     rows, cut_short = feature_rows(pool, first, tuned.weights), None
@@ -100,8 +105,8 @@ def tune(
     found.log()
     if cut_short is not None:
         raise cut_short
-    if optimiser.stopped:
-        optimiser.raise_stop()
+    if optimiser.stopped_by is not None:
+        raise_signal(optimiser.stopped_by)
     return found
 
 

@@ -17,14 +17,13 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import RoundTuning
 from phrasescore.signals import EndedBySignal
 from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
-from phrasescore.systems.pools import ListReader
 from phrasescore.systems.round_files import CACHE, Rounds, check_folder, describe_run
 from phrasescore.systems.rounds import TuningRun, start_weights
 from phrasescore.systems.system import System, read_system
 from phrasescore.systems.text import TextProcessing, load_target_rules
 from phrasescore.systems.text_checks import warn_of_form
 from phrasescore.systems.translator import Translator
-from phrasescore.systems.tuning import Optimiser, TuneOutcome
+from phrasescore.systems.tuning import ListReader, Optimiser, TuneOutcome
 
 
 def tune_system(

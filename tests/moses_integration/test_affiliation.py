@@ -89,12 +89,12 @@ LINE = b"0 ||| a b c d  ||| LM0= -1 ||| -2"
         # Something else; could its numbers end anywhere, there were 2^60 ways to read it.
         (b" ||| 0=" + b"111=" * 60 + b" ||| 2-0 0-3", (2, 2, 0, 0)),
         # As in the sentence, but within phrases of 1 and 3 words, and of 3 and 1.
-        (b" ||| 2=0 0-1=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
-        (b" ||| 2-3=0-2 0=3 ||| 2-0 0-3 ||| source words", (2, 2, 2, 0)),
+        (b" ||| 2-3=0 0-1=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
+        (b" ||| 2-3=0-2 0-1=3 ||| 2-0 0-3 ||| source words", (2, 2, 2, 0)),
         # An empty phrase begins where the next one does, and has no end.
-        (b" ||| 2=0 1=1 0=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
+        (b" ||| 2-3=0 1=1 0=1-3 ||| 2-0 0-3", (2, 0, 0, 0)),
         # A phrase without links: as in the sentence, whose end is nearest to the last two words.
-        (b" ||| 0=0 1=1-3 ||| 0-0", (0, 0, 4, 4)),
+        (b" ||| 0=0 1-3=1-3 ||| 0-0", (0, 0, 4, 4)),
         # No links at all, as Moses writes it: only the end is left.
         (b" ||| 0-3=0-3 ||| ", (4, 4, 4, 4)),
         (b" ||| ", (4, 4, 4, 4)),
@@ -111,10 +111,10 @@ def test_a_hypothesis_has_its_alignment_after_its_total(
     ("fields", "problem"),
     [
         (b"", "nbest:9: expected a word alignment after the total, found none: Moses writes it "),
-        (b" ||| 0-3=0-3", "with -print-alignment-info-in-n-best, phrasescore decode with --align"),
+        (b" ||| 0-3=0-3", "with -print-alignment-info-in-n-best, phrasescore translate with --al"),
         (b" ||| 0-4", "the alignment link 0-4"),
-        (b" ||| 0=1 1=2 ||| 0-0", "expected phrases for 4 words, found '0=1 1=2'"),
-        (b" ||| 0=0 1=5 ||| 0-0", "expected phrases for 4 words"),
+        (b" ||| 0=1 1=2 ||| 0-0", "expected phrases for 4 source and 4 target words, found '0=1"),
+        (b" ||| 0=0 1=5 ||| 0-0", "expected phrases for 4 source"),
     ],
 )
 def test_a_hypothesis_without_one_is_refused(fields: bytes, problem: str) -> None:
@@ -153,7 +153,7 @@ def test_a_phrase_without_target_words_begins_where_the_next_one_does(text: str)
 @pytest.mark.parametrize(
     ("field", "problem"),
     [
-        (b"", "after the total, written by decode --segmentation or by Moses with -incl"),
+        (b"", "after the total, written by translate --segmentation or by Moses with"),
         (b" ||| 0-0 1-1", "expected a phrase segmentation"),
         (b" ||| 0=0 1=x", "expected a phrase like 0-1=0-2, found '1=x'"),
         (b" ||| 0-1=0-1", "expected phrases for 3 source and 3 target words, found '0-1=0-1'"),

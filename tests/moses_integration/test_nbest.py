@@ -346,10 +346,8 @@ def test_lines_of_joshua_are_read_by_one_pattern(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("raw", "problem"),
     [
-        (b"0 ||| la ||| -1.5 ||| lm=-3 tm=-1", "found the total first, as Travatar has it: exch"),
-        (b"0 ||| la ||| -1.5 ||| 0-0", "the features of this list have no names; write a name"),
-        (b"0 ||| la ||| -1.5", "found 3: .*; Nematus writes no features: add the score as one"),
-        (b"0 ||| la ||| lm=-1.5", "found 3: .*; the total is missing: add"),
+        (b"0 ||| la ||| -1.5 ||| 0-0", "found '-1.5': write a name before each number"),
+        (b"0 ||| la ||| lm=-1.5", "found 3: .*; features 'Name= -1' or the total are missing"),
         (b"0 ||| la ||| lm=-1.5 -2 ||| -1", "expected the name of a feature, as 'LM0=', found '-2"),
         (b"0 ||| la ||| lm=-1,5 ||| -1", "expected a number, found '-1,5'"),
     ],

@@ -186,18 +186,3 @@ def test_the_real_weights_give_the_real_totals(shared_data: Path) -> None:
         assert abs(difference[0] - 100 * round(difference[0] / 100)) < 2e-3
         if number == 20:
             break
-
-
-WORD_SCORES = """\
-0 ||| la maison ||| F0= -1.2 WordScores= -0.1 -0.2 -0.9 ||| -0.4
-0 ||| maison ||| F0= -0.9 WordScores= -0.4 -0.5 ||| -0.45
-"""
-
-
-def test_marians_word_scores_are_no_feature(read: Read, caplog: pytest.LogCaptureFixture) -> None:
-    nbest = read(WORD_SCORES)
-    assert feature_matrix(nbest).sizes == {"F0": 1}
-    assert [record.getMessage() for record in caplog.records] == [
-        f"{nbest.path}: ignoring the feature WordScores, which has a value per word"
-    ]
-    assert WeightedSum({"F0": (2.0,)})(nbest).tolist() == [-2.4, -1.8]

@@ -92,9 +92,3 @@ def test_a_sentence_without_a_list_may_have_an_empty_hypothesis(lists: Lists) ->
     ]
     values = [lists.columns.arrange(nbest).tolist() for nbest in found]
     assert values == [[[]], [[1.0]], [[0.0]], [[2.0]], [[0.0]]]
-
-
-def test_marians_word_scores_have_no_columns(lists: Lists) -> None:
-    found = lists.read("0 ||| a b ||| F0= 1 WordScores= 1 2", "0 ||| a ||| F0= 2 WordScores= 1")
-    assert found == [[[1], [2]]]
-    assert lists.columns.labels == (("F0", 0),)

@@ -128,7 +128,7 @@ def test_lists_without_information_have_a_finite_curve(
 
 def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> None:
     pool = random_pool(7, num_segments=20)
-    weights = np.ones(pool.num_features)
+    weights = np.ones(len(pool.labels))
 
     def scores(pool: Pool) -> Vector:
         return held_out_scores(pool, CorpusBleu(), weights, TuneSettings(), seed=1)
@@ -145,7 +145,7 @@ def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen
     # Ten features are noise: tuned weights select better translations of their own sentences.
     pool = random_pool(3, num_segments=60, quality=(1.0, *[0.0] * 10))
     metric, settings = CorpusBleu(), TuneSettings()
-    start = np.ones(pool.num_features)
+    start = np.ones(len(pool.labels))
     weights = optimise("xbleu", pool, metric, start, settings, seed=1).weights
     gains = sentence_scores(metric, pool.stats)
     curve = calibrate_weights(pool, metric, weights, settings, seed=1)

@@ -155,7 +155,7 @@ def test_nothing_is_best_before_the_first_round() -> None:
     assert LoopResult().best is None
     with pytest.raises(ZeroDivisionError):
         TuningLoop(
-            lambda _number, _weights, _segments=None: 1 // 0,  # type: ignore[arg-type]
+            lambda _number, _weights, _segments=None: 1 // 0,  # type: ignore[arg-type,return-value]
             Share(),
             WeightPair({}, {}),
             Script([], []).optimise,

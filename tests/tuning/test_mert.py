@@ -62,7 +62,7 @@ def directions_of_three(pool: Pool) -> Iterator[np.ndarray]:
 
 def check_optimum(pool: Pool, metric: Metric, directions: Iterator[np.ndarray], seed: int) -> None:
     best = max(pool.score(metric, direction) for direction in directions)
-    start = np.random.default_rng(seed).normal(size=pool.num_features)
+    start = np.random.default_rng(seed).normal(size=len(pool.labels))
     found = optimise("mert", pool, metric, start, TuneSettings(), seed=seed)
     assert found.score == best
 

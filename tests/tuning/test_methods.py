@@ -174,8 +174,6 @@ def test_worse_weights_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize(
     ("start", "problem"),
     [
-        ([0, 1e-200, 1e-199], "expected the largest start weight to be between 1e-60 "),
-        ([0, 1e200, 1e-199], "expected the largest start weight to be between 1e-60 "),
         ([0.0, 0.0, 0.0], "expected start weights that are not all zero"),
     ],
 )

@@ -14,15 +14,15 @@ from tuning.edit_distance import WordAccuracy
 from tuning.expected_bleu import expected_score
 from tuning.methods import Problem, optimise
 from tuning.metrics import CorpusBleu, bleu
-from tuning.mira import _Corpus, _group_rows, _hope_and_fear, _Mira, search_mira
-from tuning.pool import Pool, Vector
+from tuning.mira import _Corpus, _hope_and_fear, _Mira, search_mira
+from tuning.pool import Pool, Vector, number_equals
 from tuning.settings import MethodName, TuneSettings
 
 BLEU = CorpusBleu()
 
 
 def _problem(pool: Pool, settings: TuneSettings, free: tuple[bool, ...] | None = None) -> Problem:
-    count = pool.num_features
+    count = len(pool.labels)
     mask = np.array(free or [True] * count)
     return Problem(pool, BLEU, np.ones(count), mask, settings, 1, lambda _line: None)
 
@@ -104,18 +104,17 @@ def test_of_equal_hypotheses_the_first_is_taken() -> None:
     assert _hope_and_fear(features, 0, 3, np.ones(1), places, np.zeros(1)) == (0, 0)
 
 
-def test_the_pseudo_corpus_fades_by_hand() -> None:
-    corpus = _Corpus(PLAIN, Half(), 0.5)  # 0.15, of 1 segment
+def test_the_pseudo_corpus_fades_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tuning.mira._DECAY", 0.5)
+    corpus = _Corpus(PLAIN, Half())  # 0.15, of 1 segment
     corpus.add(np.array([1.0]))  # 0.075 + 1, of 1.5 segments
     # (1.075 + 0) / 2 * 2.5 segments * 10, and (1.075 + 1) / 2 * 2.5 segments * 10.
     assert corpus.gains(np.array([[0.0], [1.0]])) == pytest.approx([13.4375, 25.9375])
 
 
 def test_groups_hold_equal_statistics_of_one_segment() -> None:
-    groups, firsts, starts = _group_rows(np.array([[5.0], [6], [5], [5]]), np.array([0, 3, 4]))
-    assert groups.tolist() == [0, 1, 0, 0]
-    assert firsts.tolist() == [0, 1, 3]
-    assert starts.tolist() == [0, 2, 3]
+    firsts, numbers = number_equals(np.array([0, 0, 0, 1]), np.array([[5.0], [6], [5], [5]]))
+    assert (firsts.tolist(), numbers.tolist()) == ([0, 1, 3], [0, 1, 0, 2])
 
 
 def test_mira_finds_a_planted_vector() -> None:

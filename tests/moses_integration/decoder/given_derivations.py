@@ -39,6 +39,11 @@ def score_derivation(
     return decoder._translations(options, places, chosen, np.array([added]))[0]
 
 
+def values_by_name(decoder: StackDecoder, found: Derivation) -> dict[str, tuple[float, ...]]:
+    names = [slot.name for slot in decoder._configuration.slots]
+    return dict(zip(names, found.values, strict=False))
+
+
 def _find(
     decoder: StackDecoder, options: SentenceOptions, start: int, end: int, words: Sequence[str]
 ) -> Any:

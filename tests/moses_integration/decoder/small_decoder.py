@@ -50,8 +50,6 @@ INI = """\
 {algorithm}
 [cube-pruning-pop-limit]
 {pops}
-[cube-pruning-diversity]
-{diversity}
 [feature]
 UnknownWordPenalty
 WordPenalty
@@ -157,7 +155,7 @@ class SmallDecoder:
 
     def configuration(self, **settings: Any) -> DecoderConfiguration:
         """Return the model as a decoder reads it; no limits but those given."""
-        default = {"limit": 2, "stack": 0, "beam": 0, "algorithm": 0, "pops": 100, "diversity": 0}
+        default = {"limit": 2, "stack": 0, "beam": 0, "algorithm": 0, "pops": 100}
         models = "\n".join(f"KENLM name={name} path={path}" for name, path in self.models.items())
         text = INI.format(folder=self._folder, models=models, **(default | settings))
         for name, weights in WEIGHTS.items():
@@ -272,7 +270,6 @@ def last_words(words: Sequence[str]) -> float:
 class SecondModel:
     """The small decoder's language model once more, as a feature that the search has to ask."""
 
-    name = "SecondModel0"
     context = ORDER - 1
 
     def __init__(self, small: SmallDecoder) -> None:
@@ -302,7 +299,6 @@ class SecondModel:
 class LastWords:
     """A feature of trigrams without meaning; it counts its calls, and the rows of each."""
 
-    name = "LastWords0"
     context = 2
 
     def __init__(self) -> None:

@@ -56,12 +56,6 @@ def test_a_command_that_cannot_work_is_refused(command: str, problem: str) -> No
         DecoderCommand(command)
 
 
-def test_more_weights_than_a_command_line_holds_are_refused() -> None:
-    weights: Weights = {f"WT_{number}": (0.5,) for number in range(20_000)}
-    with pytest.raises(PhrasescoreError, match="20,000 features are too many"):
-        DecoderCommand("moses").arguments(weights, "out", "weights", distinct(9))
-
-
 class Runner:
     """Runs a Python program as a decoder."""
 

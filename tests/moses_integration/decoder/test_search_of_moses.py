@@ -18,7 +18,11 @@ from moses_integration.decoder.search import StackDecoder
 from moses_integration.nbest import read_nbest
 from moses_integration.nbest_lines import parse_features
 from moses_integration.source_text import read_source
-from tests.moses_integration.decoder.given_derivations import Segment, score_derivation
+from tests.moses_integration.decoder.given_derivations import (
+    Segment,
+    score_derivation,
+    values_by_name,
+)
 from tests.moses_integration.decoder.small_decoder import options_of
 
 EXAMPLE = Path("examples") / "english-french"
@@ -56,7 +60,7 @@ def test_lists_are_at_least_as_good_as_those_that_moses_wrote(
         assert texts[0] == " ".join(found[0].words)
         for place, text in enumerate(texts):
             if text in values and abs(values[text].score - totals[place]) < slack(totals[place]):
-                named = dict(zip(decoder.names, values[text].values, strict=True))
+                named = values_by_name(decoder, values[text])
                 for name, expected in nbest.features(place).items():
                     for value, printed in zip(named[name], expected, strict=True):
                         assert value == pytest.approx(printed, abs=slack(printed))
@@ -118,7 +122,7 @@ def test_derivations_of_moses_have_its_values_and_are_not_better(
     for sentence, line in zip(sentences, lines, strict=True):
         again = score_derivation(decoder, sentence, line.segments)
         assert again.score == pytest.approx(line.total, abs=slack(line.total))
-        values = dict(zip(decoder.names, again.values, strict=True))
+        values = values_by_name(decoder, again)
         for name, printed in line.values.items():
             for value, number in zip(values[name], printed, strict=True):
                 assert value == pytest.approx(number, abs=slack(number))

@@ -134,7 +134,6 @@ def test_the_decoder_s_own_weights_give_the_decoder_s_own_best(
         ("LM0= 0\nLSTM0= 0\n", ": expected weights that are not all zero"),
         ("LM0= 0\nLSTM0= 0\nGone_a= 1\n", ", of features that the lists have: expected weights"),
         ("LM0= 1e-40\nLSTM0= 1e-41\n", ": expected a largest weight between 1e-30 and 1e+30"),
-        ("LM0= 1\nLSTM0= 1\nWordScores= 1\n", ": expected no weight for WordScores, which has a"),
     ],
 )
 def test_weights_that_cannot_choose_are_refused(folder: Folder, weights: str, problem: str) -> None:

@@ -85,9 +85,6 @@ def test_limits_of_the_command_line_replace_those_of_the_model(folder: Path) -> 
     (folder / "source").write_text("la bleue maison\n")
     limits = ("--set", "limits.distortion-limit=0", "--set", "limits.stack=1")
     assert translate(*limits).stdout.startswith("the blue house")
-    (folder / "table").write_text("no phrase table\n")
-    problem = "moses.ini: [stack-diversity]: this search does not support stack-diversity"
-    check_refusal(translate("--set", "limits.stack-diversity=2"), problem)
 
 
 @pytest.mark.parametrize(

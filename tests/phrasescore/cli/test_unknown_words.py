@@ -7,9 +7,8 @@ import pytest
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.sourced_lists import read_sourced_lists
 from tests.command_line import run, succeeded
-from tests.doubles import RandomCslm, RandomJoint, RandomModel
+from tests.doubles import RandomCslm, RandomModel
 from tests.phrasescore.language_models.test_selection import unigrams
-from tests.small_system import INI, LM, OWN_WEIGHTS
 
 SOURCE, TARGET = ["the", "house", "is"], ["la", "maison", "est"]
 FACTORS = "la|DET maison|NOUN"
@@ -111,18 +110,6 @@ def test_a_lexicon_of_the_other_direction_is_warned_of(folder: Path) -> None:
         assert (said in result.stderr) is bool(more)
     lines = warnings("score source known --column reverse_lexicon='lex' -o out")
     assert [line.partition(" counted")[0] for line in lines] == ["source: 2 of 2", "known: 2 of 2"]
-
-
-def test_the_translations_of_a_search_are_warned_of(folder: Path) -> None:
-    RandomJoint(["LA", "MAISON"], ["THE", "HOUSE"], path=folder / "joint")
-    table = "la ||| the ||| 0.5 1 ||| 0-0\nmaison ||| house ||| 0.5 1 ||| 0-0\n"
-    system = 'moses_ini = "moses.ini"\nweights = "w"\nsearch = [{ model = "joint" }]\n'
-    texts = {"table": table, "lm.arpa": LM, "moses.ini": INI, "system.toml": system}
-    for name, text in (texts | {"w": f"{OWN_WEIGHTS}Joint0= 0\n"}).items():
-        (folder / name).write_text(text)
-    command = "translate system.toml known --tokenized -o out"
-    lines = warnings(command)
-    assert [line.partition(": ")[0] for line in lines] == ["the source", "the translations"]
 
 
 def test_one_rescorer_of_many_files_warns_once(

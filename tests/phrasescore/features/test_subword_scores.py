@@ -202,7 +202,7 @@ def test_perplexity_is_per_word() -> None:
 def test_a_search_has_the_scores_of_whole_sentences_phrase_by_phrase() -> None:
     order = 4
     model = RandomCslm(PREDICTED, order=order)
-    search = SearchCslm(model.checkpoint, CPU, USUAL, "CSLM0")
+    search = SearchCslm(model.checkpoint, CPU, USUAL)
     words = ["<unk>", "<s>", "</s>", "la", "maisonette"]
     search.begin([*words, "rue", "grandes", "rues", "la", "les"])
     search.begin(words)  # another list: another numbering begins

@@ -289,8 +289,8 @@ def search_request(
 
 
 def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomCslm) -> None:
-    feature = SearchCslm(model.checkpoint, CPU, USUAL, "CSLM0")
-    assert (feature.name, feature.context) == ("CSLM0", ORDER - 1)
+    feature = SearchCslm(model.checkpoint, CPU, USUAL)
+    assert feature.context == ORDER - 1
     words = ["<unk>", "<s>", "</s>", "a", "b"]
     feature.begin([*words, "c", "rare", "b", "a"])
     feature.begin(words)  # another list: another numbering begins
@@ -316,17 +316,17 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomC
     assert found[0] == found[3]
     # What is asked for alone has the same bits, by one that knows no context and by one that does.
     for row, value in zip(rows, found, strict=True):
-        fresh = SearchCslm(model.checkpoint, CPU, USUAL, "CSLM0")
+        fresh = SearchCslm(model.checkpoint, CPU, USUAL)
         fresh.begin(words)
         for asked in (fresh, feature):
             assert asked.scores(*search_request([row]))[0] == value
     # By hand, with ids: 000, 002, 023, 231 and 314.
-    assert feature.contexts_scored == 5
+    assert feature._scorer.contexts_scored == 5
 
 
 def test_phrases_of_a_whole_translation_add_up_to_its_score(model: RandomCslm, lm: str) -> None:
     options = CslmOptions(backoff=lm)
-    feature = SearchCslm(model.checkpoint, CPU, options, "CSLM0")
+    feature = SearchCslm(model.checkpoint, CPU, options)
     feature.begin(["<unk>", "<s>", "</s>", "a", "b", "e", "x"])
     rows = [([-1, -1, 1], [3, 5], False), ([1, 3, 5], [6, 4, 5], True)]
     whole = SentenceScores([model.checkpoint], CPU, cslm=options)

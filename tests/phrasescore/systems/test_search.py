@@ -109,7 +109,7 @@ def test_its_score_is_a_feature_of_every_hypothesis_and_counts(
     result = translate("system.toml", "--workers", "2", "--nbest", "two", "--nbest-size", "30",
                        "--alignment", "-o", "out")  # fmt: skip
     assert Path("two").read_bytes() == one
-    assert "the networks scored " in succeeded(result).stderr
+    succeeded(result)
 
 
 @KINDS

@@ -159,9 +159,9 @@ def test_tokenised_text_is_not_warned_of(
         (["He said: 'No, never!'", "- Yes..."], "said:", "13a"),
         (["Bonjour\u00a0!"], "Bonjour\\xa0!", "13a"),
         (['Et elle: "Non".', "Il dit «\u00a0oui\u00a0»."], "elle:", "13a"),
-        (["我喜欢它。"], "我喜欢它。", "zh (for Chinese) or flores200"),
-        (["यह घर है।"], "है।", "intl"),
-        (["هل هذا بيت؟"], "بيت؟", "intl"),
+        (["我喜欢它。"], "我喜欢它。", "intl (zh for Chinese)"),
+        (["यह घर है।"], "है।", "intl (zh for Chinese)"),
+        (["هل هذا بيت؟"], "بيت؟", "intl (zh for Chinese)"),
     ],
 )
 def test_untokenised_text_is_warned_of_in_every_script(

@@ -90,7 +90,6 @@ def test_a_command_in_place_of_mert_moses(folder: Folder) -> None:
 def test_weights_that_a_file_does_not_name_are_those_of_the_system(folder: Folder) -> None:
     (folder.path / "start").write_text("Good0= 0.25\n")
     result = succeeded(folder.run("--weights", "start", "--iterations", "1"))
-    assert "warning: the result is the start weights: new weights" in result.stderr
     found = load_weights("work/run1.weights").lists
     assert found == {"Good0": (0.25,), "Bad0": (0.5, -0.5)}
     again = succeeded(folder.run("--weights", "out", "-o", "new", "--working-dir", "other"))

@@ -368,7 +368,7 @@ def test_texts_that_cannot_be_right_are_refused(folder: Path, texts: str, proble
     [
         ("[weight]", "[search-algorithm]\n3\n[weight]", "[search-algorithm] : expected 0 (stacks)"),
         ("path=table", "path=none", "moses.ini:4: [feature] TM0: cannot open"),
-        ("[feature]", "[ttable-file]\n0 0 0 5 table\n[feature]", "an old format of moses.ini"),
+        ("[feature]", "[weight-l]\n0.5\n[feature]", "expected weights only in [weight]"),
         ("Distortion\n", "Distortion\nSRILM name=LM1 path=lm.arpa\n", "does not support SRILM"),
     ],
 )
