@@ -17,7 +17,7 @@ from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.training import ListTraining, NewNetwork, TrainingChanges, UnfinishedRun
 
 if TYPE_CHECKING:
-    from phrasescore.models.checkpoint import TrainingRecord
+    pass
 
 _logger = logging.getLogger(__name__)
 
@@ -111,12 +111,13 @@ def train(ctx: click.Context, /, **given: Any) -> None:
     from phrasescore.workflows.train import train as run
 
     try:
-        done = run(**grouped(run, given), progress=show_progress)
+        run(**grouped(run, given), progress=show_progress)
     except RankLostError:
         if is_first:
             raise
         ctx.exit(1)
-    _finish(given["kind"], given["output"], done, num_inputs=len(given["inputs"]))
+    is_table = len(given["inputs"]) == 1
+    next_step.suggest(is_of_table=is_table and KINDS[given["kind"]].scores_phrases)
 
 
 def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -130,8 +131,8 @@ def _train_on_lists(ctx: click.Context, given: dict[str, Any]) -> None:
         if not given[name]:
             flag = {"model": "from"}.get(name, name)
             raise click.UsageError(f"--objective bleu requires --{flag}, or --system and --text")
-    done = fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
-    _finish(given["kind"], given["output"], done, num_inputs=1)
+    fine_tune(**grouped(fine_tune, options.only(given, own)), progress=show_progress)
+    next_step.suggest(is_of_table=KINDS[given["kind"]].scores_phrases)
 
 
 def _train_for_system(ctx: click.Context, given: dict[str, Any]) -> None:
@@ -148,17 +149,8 @@ def _train_for_system(ctx: click.Context, given: dict[str, Any]) -> None:
         raise click.UsageError("--system requires --text SOURCE TARGET")
     own = ctx.params.keys() - {*others, "objective"}
     run = grouped(train_for_bleu, options.only(given, own))
-    done = train_for_bleu(**run, progress=show_progress)
-    _finish(given["kind"], given["output"], done, num_inputs=1)
-
-
-def _finish(kind: str, model: str, record: "TrainingRecord", num_inputs: int) -> None:
-    """Log the next step, which depends on what the network promises."""
-    from phrasescore.training.verdict import judge_model
-
-    is_of_table = KINDS[kind].scores_phrases and num_inputs == 1
-    is_bad = any(found.is_bad for found in judge_model(kind, model, record, num_inputs))
-    next_step.suggest(is_of_table=is_of_table, is_bad=is_bad)
+    train_for_bleu(**run, progress=show_progress)
+    next_step.suggest(is_of_table=KINDS[given["kind"]].scores_phrases)
 
 
 @options.verb(

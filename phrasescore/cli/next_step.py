@@ -56,8 +56,6 @@ def _tune(system: str) -> str:
 
 
 def _after_train(given: Given) -> Step | None:
-    if given["is_bad"]:
-        return None  # to train longer, as the verdict says
     kind, model = given["kind"], given["output"]
     if given["is_of_table"]:
         command = f"phrasescore annotate {_system_of(given['inputs'])} --model {quote(model)}"

@@ -23,6 +23,7 @@ from phrasescore.generation.generator import (
     SearchWalk,
     Source,
     TargetWork,
+    batch_size,
 )
 from phrasescore.kernels.precision import is_fused
 from phrasescore.kernels.vector_math import ELEMENTWISE, use_widest_registers
@@ -60,23 +61,16 @@ class Candidates(NamedTuple):
 
 def beam_work(generator: Generator | GeneratorLoader, settings: BeamSettings) -> TargetWork:
     """Return the work of finding targets on an engine; an empty source has one, with score 0."""
-    find = partial(_search_window, settings)
-    return TargetWork(generator, find, _batch_size(generator, settings))
-
-
-def _batch_size(generator: Generator | GeneratorLoader, settings: BeamSettings) -> int:
-    return max(BATCH_ROWS[torch.device(generator.device).type] // settings.width, 1)
-
-
-def _search_window(
-    settings: BeamSettings, generator: Generator, _first: int, sources: Sequence[Source]
-) -> list[list[Generated]]:
-    targets = iter(beam_search(generator, [source for source in sources if source], settings))
-    return [next(targets) if source else [Generated((), 0.0)] for source in sources]
+    size = batch_size(generator.device, BATCH_ROWS, settings.width)
+    find = partial(beam_search, settings=settings)
+    return TargetWork(generator, find, size, of_empty=(Generated((), 0.0),))
 
 
 def beam_search(
-    generator: Generator, sources: Sequence[Source], settings: BeamSettings
+    generator: Generator,
+    sources: Sequence[Source],
+    settings: BeamSettings,
+    numbers: Sequence[int] = (),  # noqa: ARG001
 ) -> list[list[Generated]]:
     """Return up to ``settings.num_best`` targets for each source, best first.
 
@@ -84,7 +78,7 @@ def beam_search(
     pieces are omitted, unless there are no others. If no target ends within the maximum length, the
     best prefix of that length is returned, with ``finished`` False.
     """
-    size = _batch_size(generator, settings)
+    size = batch_size(generator.device, BATCH_ROWS, settings.width)
     # Sources of similar lengths end at about the same step, so few steps have few rows.
     order = sorted(range(len(sources)), key=lambda index: len(sources[index]))
     targets: list[list[Generated]] = [[] for _ in sources]

@@ -6,7 +6,7 @@ words. An engine's workers generate the targets for one window of sources at a t
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from typing import Any, NamedTuple
@@ -114,6 +114,11 @@ class Generator:
         """
         unknown = unknown and not self._vocabulary.is_subwords
         return SearchWalk(self, self._networks, sources, unknown=unknown)
+
+
+def batch_size(device: str | torch.device, rows: Mapping[str, int], rows_per_source: int) -> int:
+    """Return the number of sources that have about ``rows[device type]`` rows in a step."""
+    return max(rows[torch.device(device).type] // max(rows_per_source, 1), 1)
 
 
 def check_kinds(checkpoints: Sequence[Checkpoint]) -> None:
@@ -252,9 +257,10 @@ class TargetWork:
     """Generates the targets of windows of sources in an engine's workers."""
 
     networks: Generator | GeneratorLoader
-    # Takes the generator, the number of the window's first source, and the window's sources.
-    find: Callable[[Generator, int, Sequence[Source]], list[list[Generated]]]
+    # Takes the generator, sources that are not empty, and their ``numbers`` in the text.
+    find: Callable[..., list[list[Generated]]]
     batch_size: int  # number of sources that the networks compute together
+    of_empty: tuple[Generated, ...] = ()  # the targets of an empty source
 
     @property
     def device(self) -> str:
@@ -274,7 +280,10 @@ class TargetWork:
         def find(window: SourceWindow) -> list[list[Generated]]:
             # Windows run in parallel, so each uses one thread.
             torch.set_num_threads(1)
-            return self.find(generator, *window)
+            first, sources = window
+            numbers = [number for number, source in enumerate(sources, first) if source]
+            targets = iter(self.find(generator, [*filter(None, sources)], numbers=numbers))
+            return [next(targets) if source else [*self.of_empty] for source in sources]
 
         return find
 

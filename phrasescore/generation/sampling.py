@@ -22,6 +22,7 @@ from phrasescore.generation.generator import (
     SearchWalk,
     Source,
     TargetWork,
+    batch_size,
 )
 from phrasescore.kernels.precision import is_fused
 from phrasescore.kernels.vector_math import ELEMENTWISE, exp, use_widest_registers
@@ -48,20 +49,8 @@ class SampleSettings:
 
 def sample_work(generator: Generator | GeneratorLoader, settings: SampleSettings) -> TargetWork:
     """Return the work of drawing targets on an engine; an empty source has none."""
-    return TargetWork(generator, partial(_draw_window, settings), _batch_size(generator, settings))
-
-
-def _batch_size(generator: Generator | GeneratorLoader, settings: SampleSettings) -> int:
-    return max(BATCH_SAMPLES[torch.device(generator.device).type] // max(settings.count, 1), 1)
-
-
-def _draw_window(
-    settings: SampleSettings, generator: Generator, first: int, sources: Sequence[Source]
-) -> list[list[Generated]]:
-    numbers = [number for number, source in enumerate(sources, first) if source]
-    nonempty = [source for source in sources if source]
-    targets = iter(sample_targets(generator, nonempty, settings, numbers))
-    return [next(targets) if source else [] for source in sources]
+    size = batch_size(generator.device, BATCH_SAMPLES, settings.count)
+    return TargetWork(generator, partial(sample_targets, settings=settings), size)
 
 
 def sample_targets(
@@ -77,9 +66,8 @@ def sample_targets(
 
     :param numbers: the number of each source, on which its samples depend; by default 0, 1, ...
     """
-    if numbers is None:
-        numbers = range(len(sources))
-    size = _batch_size(generator, settings)
+    numbers = range(len(sources)) if numbers is None else numbers
+    size = batch_size(generator.device, BATCH_SAMPLES, settings.count)
     targets: list[list[Generated]] = []
     with generator.precision.active(), torch.inference_mode():
         for start in range(0, len(sources), size):

@@ -144,14 +144,10 @@ def random_cuts(per_segment: float, per_square: float, *, max_segment: int) -> C
     :param per_square: b times the square of ``max_segment``.
     """
     log_weights = _log_weights(per_segment, per_square, max_segment)
-    # Entry n is the log of the total weight of all segmentations of n words.
-    log_totals = np.zeros(1)
 
     def cut(number: int, length: int) -> list[int]:
-        nonlocal log_totals
         generator = np.random.default_rng([SEED, number])
-        if length >= len(log_totals):
-            log_totals = _log_totals(log_weights, length)
+        log_totals = _log_totals(log_weights, length)
         sizes = []
         left = length
         while left:
@@ -202,8 +198,7 @@ def fit_random_cuts(segmentations: Iterable[Sequence[int]], *, max_segment: int)
         bounds=[(-_BOUND, _BOUND)] * 2,
         options={"ftol": 1e-14, "gtol": 1e-9, "maxiter": 1000},
     )
-    per_segment, per_square = fit.x.tolist()
-    return random_cuts(per_segment, per_square, max_segment=max_segment)
+    return random_cuts(*fit.x.tolist(), max_segment=max_segment)
 
 
 def _log_weights(per_segment: float, per_square: float, max_segment: int) -> Floats:
@@ -226,8 +221,7 @@ def _expect(weights: Floats, length: int, max_segment: int) -> tuple[Floats, Flo
     :return: ``(length + 1,)``, and ``(length + 1, 2)``: the number of segments, and the sum of
         their squared lengths divided by the square of ``max_segment``.
     """
-    per_segment, per_square = weights.tolist()
-    log_weights = _log_weights(per_segment, per_square, max_segment)
+    log_weights = _log_weights(weights[0], weights[1], max_segment)
     totals = _log_totals(log_weights, length)
     squares = (np.arange(1, max_segment + 1) / max_segment) ** 2
     own = np.stack([np.ones(max_segment), squares], axis=1)

@@ -33,7 +33,7 @@ from phrasescore.io.plain_file import MAX_ARRAYS, MAX_JSON, MAX_WORDS, check_pla
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.config import Config
 from phrasescore.version import __version__
-from phrasescore.vocabulary import Vocabulary, load_vocabulary, model_path
+from phrasescore.vocabulary import Vocabulary, load_vocabulary
 
 FORMAT = 1
 
@@ -45,15 +45,16 @@ _DIRECTIONS = tuple(side + end for end in ("", RIGHT_TO_LEFT) for side in (FORWA
 
 _WEIGHTS, _CONFIG, _RECORD = "model.safetensors", "config.toml", "training.json"
 _SOURCE, _TARGET = "source.vocab", "target.vocab"
-# The files whose fingerprints are recorded, and descriptions of their content for messages.
+# The files whose fingerprints are recorded, and descriptions of their content for messages. Only a
+# side whose words are split into pieces has a sentencepiece model.
 _FINGERPRINTED = {
     _WEIGHTS: "weights",
     _CONFIG: "settings",
     _SOURCE: "vocabulary",
     _TARGET: "vocabulary",
+    "source.spm": "sentencepiece model",
+    "target.spm": "sentencepiece model",
 }
-# The same for sides whose words are split into pieces.
-_SUBWORDS = {str(model_path(name)): "sentencepiece model" for name in (_SOURCE, _TARGET)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,9 +243,8 @@ def save_checkpoint(path: StrPath, checkpoint: Checkpoint) -> None:
         (folder / _WEIGHTS).chmod((folder / _CONFIG).stat().st_mode)
         checkpoint.source_vocabulary.save(folder / _SOURCE)
         checkpoint.target_vocabulary.save(folder / _TARGET)
-        fingerprints = {name: digest_file(folder / name) for name in _FINGERPRINTED}
-        subwords = [name for name in _SUBWORDS if (folder / name).exists()]
-        fingerprints |= {name: digest_file(folder / name) for name in subwords}
+        written = [name for name in _FINGERPRINTED if (folder / name).exists()]
+        fingerprints = {name: digest_file(folder / name) for name in written}
         record = {
             "format": FORMAT,
             "phrasescore": __version__,
@@ -314,13 +314,11 @@ def read_record(folder: Path) -> tuple[TrainingRecord, dict[str, Any]]:
 
 def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[str, Any]) -> str:
     fingerprints = values["fingerprints"]
-    # A stray sentencepiece model would split words into pieces: check it, too.
-    known = {
-        name: content
-        for name, content in _SUBWORDS.items()
-        if name in fingerprints or os.path.lexists(folder / name)
-    }
-    for name, content in (_FINGERPRINTED | known).items():
+    for name, content in _FINGERPRINTED.items():
+        # A stray sentencepiece model would split words into pieces: check it, too.
+        is_expected = name in fingerprints or not name.endswith(".spm")
+        if not is_expected and not os.path.lexists(folder / name):
+            continue
         try:
             check_plain(folder / name, MAX_ARRAYS if name == _WEIGHTS else MAX_WORDS)
         except FileNotFoundError as error:
@@ -342,8 +340,8 @@ def _check_fingerprints(folder: Path, record: TrainingRecord, values: Mapping[st
 
 
 def _combined(fingerprints: Mapping[str, str], direction: str) -> str:
-    parts = [fingerprints[name] for name in (_WEIGHTS, _SOURCE, _TARGET)]
-    parts += [fingerprints[name] for name in _SUBWORDS if name in fingerprints]
+    scored = [name for name in _FINGERPRINTED if name != _CONFIG]
+    parts = [fingerprints[name] for name in scored if name in fingerprints]
     return digest_text(" ".join([*parts, direction]))
 
 

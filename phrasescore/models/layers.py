@@ -18,7 +18,7 @@ from torch.nn.functional import embedding
 
 from phrasescore.kernels.dropout import dropout
 from phrasescore.models.batches import BatchSide, PairBatch, Steps
-from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax
+from phrasescore.models.softmax import SampledLogProb, WordSample
 
 # If a sum of exp() is outside this range, a logit was too large or all were too small. (Compiled
 # code limits exp() to 5e-38, so a large shortlist would give a wrong sum below the range.)
@@ -284,8 +284,11 @@ class PairNetwork(nn.Module):
     config: Any
     # The weights of the softmax: an `nn.Linear`, or a `Softmax`.
     output: Any
-    # How the softmax is trained; the training loop sets it.
-    softmax = TrainingSoftmax()
+    # How the softmax is trained; the training loop sets it. The share of the target distribution
+    # that is uniform over the shortlist (Szegedy et al., 2016), and the words that the normaliser
+    # is estimated from; None for all words.
+    label_smoothing = 0.0
+    sample: WordSample | None = None
 
     def initialize(self, generator: torch.Generator) -> None:
         """Draw the initial weights, in the order in which they were created."""
@@ -311,7 +314,7 @@ class PairNetwork(nn.Module):
         :param rows: inputs of the softmax, ``(rows, width)``.
         """
         weight, bias = self.output.weight, self.output.bias
-        sample = self.softmax.sample if self.training else None
+        sample = self.sample if self.training else None
         if sample is None:
             log_probs: Tensor = WordLogProb.apply(rows, weight, bias, words)
         else:
@@ -325,7 +328,7 @@ class PairNetwork(nn.Module):
         the shortlist. Both terms have the same log Z, and the mean of all logits is the logit of
         the mean weights.
         """
-        smoothing = self.softmax.label_smoothing
+        smoothing = self.label_smoothing
         if not (self.training and smoothing):
             return log_probs
         weight, bias = self.output.weight, self.output.bias

@@ -70,16 +70,6 @@ class WordSampler:
         return WordSample(*move(device, torch.from_numpy(words[order]), torch.from_numpy(weights)))
 
 
-@dataclass(frozen=True, slots=True)
-class TrainingSoftmax:
-    """How the softmax is trained in an update."""
-
-    # Share of the target distribution that is uniform over the shortlist (Szegedy et al., 2016).
-    label_smoothing: float = 0.0
-    # The words that the normaliser is estimated from; None for all words.
-    sample: WordSample | None = None
-
-
 class SampledLogProb(Function):
     """log softmax(G s + b) of one word per row, where the normaliser is estimated from a sample.
 

@@ -40,27 +40,37 @@ class ModelReport:
 
     def summary(self) -> str:
         """Format the rows about the network and its quality, without a newline at the end."""
-        network, data = self._network_rows()
+        network, data, *_ = self._groups()
         quality = ("quality", self.checkpoint.record.summary())
         return "\n".join(text_table([*network, *data, quality], "l"))
 
-    def _network_rows(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-        kind, *data = _data_rows(self.checkpoint)
-        return [
-            ("model", self.path),
-            kind,
-            ("sizes", _settings(dataclasses.asdict(self.checkpoint.config.model))),
-            ("parameters", f"{self.checkpoint.num_parameters:,}"),
-        ], data
-
     def to_text(self) -> str:
         """Format the report as text, without a newline at the end."""
+        rows = [row for group in self._groups() for row in (*group, ("", ""))]
+        record = self.checkpoint.record
+        lines = text_table(rows, "l", wrap=True) + curve_lines(record.curve, record.best_update)
+        return "\n".join(lines).rstrip()
+
+    __repr__ = to_text
+
+    def _groups(self) -> list[list[tuple[str, str]]]:
         model, record = self.checkpoint, self.checkpoint.record
-        groups = (
-            *self._network_rows(),
+        kind, *data = _data_rows(model)
+        trained = (
+            f"{record.updates:,} updates, {record.epochs:.2f} epochs, {record.minutes:.1f} minutes "
+            f"on {record.device}, seed {record.seed}; {stop_text(record.stopped_by)}"
+        )
+        return [
+            [
+                ("model", self.path),
+                kind,
+                ("sizes", _settings(dataclasses.asdict(model.config.model))),
+                ("parameters", f"{model.num_parameters:,}"),
+            ],
+            data,
             [
                 *_fine_tuning_rows(model),
-                ("trained", _trained(model)),
+                ("trained", trained),
                 ("settings", _settings(dataclasses.asdict(model.config.training))),
             ],
             [
@@ -68,16 +78,7 @@ class ModelReport:
                 ("fingerprint", model.fingerprint),
                 ("written by", f"phrasescore {model.library_version}"),
             ],
-        )
-        width = max(len(name) for group in groups for name, _ in group)
-        tables = (
-            text_table([(name.ljust(width), text) for name, text in group], "l", wrap=True)
-            for group in groups
-        )
-        parts = (*tables, curve_lines(record.curve, record.best_update))
-        return "\n\n".join("\n".join(lines) for lines in parts if lines)
-
-    __repr__ = to_text
+        ]
 
 
 def _data_rows(model: Checkpoint) -> list[tuple[str, str]]:
@@ -136,15 +137,12 @@ def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
         losses = ["loss a list", "expected BLEU"]
     rows = [["update", "minutes", *losses]]
     for point in shown:
-        measure = _measure(point)
+        measure = point.validation_perplexity
+        measure = measure if point.expected_bleu is None else point.expected_bleu
         cells = [f"{point.training_loss:.4f}", "-" if measure is None else f"{measure:.3f}"]
         rows.append([f"{point.update:,}", f"{point.minutes:.1f}", *cells])
     best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []
     return [*text_table(rows, "r"), *best]
-
-
-def _measure(point: CurvePoint) -> float | None:
-    return point.validation_perplexity if point.expected_bleu is None else point.expected_bleu
 
 
 def _settings(values: dict[str, Any]) -> str:
@@ -155,11 +153,3 @@ def _shortlist(side: str, vocabulary: Vocabulary, coverage: float) -> str:
     size = f"{len(vocabulary) - len(vocabulary.SYMBOLS):,}"
     words = f"{size} subwords" if vocabulary.is_subwords else f"shortlist of {size} words"
     return f"{side}: {words}, {coverage:.2%} of the training data's words"
-
-
-def _trained(model: Checkpoint) -> str:
-    record = model.record
-    return (
-        f"{record.updates:,} updates, {record.epochs:.2f} epochs, {record.minutes:.1f} minutes on "
-        f"{record.device}, seed {record.seed}; {stop_text(record.stopped_by)}"
-    )

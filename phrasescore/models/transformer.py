@@ -67,10 +67,6 @@ class Padding:
         return flat.index_select(0, self.places)
 
 
-def _attend(query: Tensor, key: Tensor, value: Tensor, mask: Tensor) -> Tensor:
-    return scaled_dot_product_attention(query, key, value, attn_mask=mask)
-
-
 class _FloatAttention(Function):
     """Attention on a CPU, in float32 also where other products are in bfloat16.
 
@@ -84,7 +80,7 @@ class _FloatAttention(Function):
         for each, needs_gradient in zip(inputs, ctx.needs_input_grad, strict=False):
             each.requires_grad_(needs_gradient)
         with torch.enable_grad(), products_in(_CPU_PRODUCTS, "ieee"):
-            attended = _attend(inputs[0], inputs[1], inputs[2], mask)
+            attended = scaled_dot_product_attention(inputs[0], inputs[1], inputs[2], mask)
         ctx.inputs, ctx.attended = inputs, attended
         return attended.detach()
 
@@ -116,7 +112,8 @@ class MultiHeadAttention(nn.Module):
         """
         query = places.pad(self.query(rows), self.heads)
         key, value = (read_places.pad(part(read), self.heads) for part in (self.key, self.value))
-        attend = _FloatAttention.apply if rows.device.type == "cpu" else _attend
+        on_cpu = rows.device.type == "cpu"
+        attend = _FloatAttention.apply if on_cpu else scaled_dot_product_attention
         attended = attend(query, key, value, mask)
         result: Tensor = self.output(places.unpad(attended))
         return result

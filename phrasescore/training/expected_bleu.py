@@ -97,7 +97,7 @@ class ExpectedBleuLoop(TrainingLoop):
             self._save()
 
     def _count(self, batch: ListBatch) -> tuple[int, int]:
-        sides = (*batch.pairs, *batch.taught)
+        sides = (*batch.pairs, *(batch.taught or batch.pairs))
         return sum(int(side.lengths.sum()) for side in sides), batch.scores.num_lists
 
     def _make_gradient(self, batch: ListBatch, count: int) -> Tensor:
@@ -110,12 +110,13 @@ class ExpectedBleuLoop(TrainingLoop):
         loss_sum = -self._expected(batch, values).sum()
         network.train()
         if self._objective.likelihood:
-            if batch.taught is not batch.pairs or network.config.dropout:
+            pairs = batch.taught or batch.pairs
+            if batch.taught or network.config.dropout:
                 self._seed_update()
                 with self._autocast:
-                    log_probs = network(batch.taught)
+                    log_probs = network(pairs)
+            predicted = int((pairs.target.lengths + 1).sum())
             taught = log_probs.double().sum()
-            predicted = int((batch.taught.target.lengths + 1).sum())
             loss_sum = loss_sum - self._objective.likelihood * count * taught / predicted
         return self._add_gradients(loss_sum, count)
 

@@ -1,6 +1,5 @@
 """Training for the likelihood of pairs: the loss is -log p, and validation measures perplexity."""
 
-import logging
 import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -10,10 +9,10 @@ import torch
 from torch import Tensor
 
 from phrasescore.arguments import flag
-from phrasescore.errors import ConfigError, ModelError, PhrasescoreError, shown_path
+from phrasescore.errors import ConfigError, PhrasescoreError, shown_path
 from phrasescore.models.batches import PairBatch
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of, empty_network
-from phrasescore.models.softmax import TrainingSoftmax, WordSampler
+from phrasescore.models.softmax import WordSampler
 from phrasescore.training.draw import held_out_size, stream_key
 from phrasescore.training.loop import TrainingLoop
 from phrasescore.training.pair_store_writer import CountedPair, fingerprint_input, write_pair_store
@@ -23,9 +22,6 @@ from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import PairStore
 from phrasescore.training.subword_dropout import SplitStore
 from phrasescore.vocabulary import Vocabulary
-
-_logger = logging.getLogger(__name__)
-
 
 # Number of pairs of a batch in validation.
 _VALIDATION_BATCH = 256
@@ -57,8 +53,8 @@ class LikelihoodLoop(TrainingLoop):
             self._seed_update()
         # All ranks have the same sample.
         key = stream_key(self._config.seed, self.state.update)
-        sample = self._sampler.draw(key, self._device) if self._sampler else None
-        self._network.softmax = TrainingSoftmax(self._config.label_smoothing, sample)
+        self._network.sample = self._sampler.draw(key, self._device) if self._sampler else None
+        self._network.label_smoothing = self._config.label_smoothing
         with self._autocast:
             loss_sum = -self._network(batch).float().sum()
         return self._add_gradients(loss_sum, count)
@@ -150,12 +146,6 @@ class PairRun(TrainingRun):
             store = open_store()
             self._check(store)
         else:
-            if is_resumed:
-                _logger.info(
-                    "%s: the run was stopped before its pairs were stored; reading them again with "
-                    "the current --reverse and --right-to-left",
-                    self.work,
-                )
             write_pair_store(
                 folder.pairs,
                 self.read(),
@@ -172,11 +162,6 @@ class PairRun(TrainingRun):
 
     def _check(self, store: PairStore) -> None:
         store.check()
-        if (store.affiliations is not None) != self.config.network.is_aligned:
-            kind = "with" if self.config.network.is_aligned else "without"
-            raise ModelError(
-                f"{store.folder}: expected pairs {kind} word alignments for this kind of network"
-            )
         for name in ("reverse", "right_to_left"):
             was_given = getattr(store.record, name)
             if was_given != getattr(self, name):
@@ -194,10 +179,8 @@ class PairRun(TrainingRun):
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:
         store = PairStore(folder.pairs)
-        return (
-            model.record.data_fingerprint == store.record.fingerprint
-            and model.reverse == store.record.reverse
-            and model.right_to_left == store.record.right_to_left
-            and model.source_vocabulary == store.source_vocabulary
-            and model.target_vocabulary == store.target_vocabulary
+        direction = direction_of(
+            reverse=store.record.reverse, right_to_left=store.record.right_to_left
         )
+        made = model.record.data_fingerprint, model.record.direction
+        return made == (store.record.fingerprint, direction)

@@ -107,12 +107,10 @@ class TorchOptimizer:
             weight = self._parameters[name].detach()
             state = {key: torch.zeros_like(weight) for key in self._keys}
             if "step" in state:
-                state["step"] = torch.zeros((), device=self._device_of_steps(weight))
+                device = weight.device if self._kind == "adam" else torch.device("cpu")
+                state["step"] = torch.zeros((), device=device)
             self._states[name] = state
         return self._states[name]
-
-    def _device_of_steps(self, weight: Tensor) -> torch.device:
-        return weight.device if self._kind == "adam" else torch.device("cpu")
 
     def state(self) -> dict[str, Tensor]:
         """Return everything on which a step depends besides weights and gradients."""
@@ -124,22 +122,14 @@ class TorchOptimizer:
 
     def load_state(self, state: Mapping[str, Tensor]) -> None:
         """Restore a state from :meth:`state` of the same kind of optimizer and parameters."""
-        saved: dict[str, dict[str, Tensor]] = {}
-        wrong = []
         for full_name, value in state.items():
             name, _, key = full_name.rpartition("/")
-            weight = self._parameters.get(name)
-            shape = None if weight is None else () if key == "step" else weight.shape
-            if weight is None or value.shape != shape or key not in self._keys:
-                wrong.append(full_name)
-                continue
-            device = self._device_of_steps(weight) if key == "step" else weight.device
-            saved.setdefault(name, {})[key] = value.to(device, copy=True)
-        # A parameter that never had a gradient has no state.
-        wrong += [name for name, each in saved.items() if each.keys() != {*self._keys}]
-        if wrong:
-            raise ModelError(f"the optimizer's state does not match this network: {wrong[0]!r}")
-        self._states = saved
+            try:
+                own = self._state_of(name)[key]
+                own.copy_(value.view(own.shape))
+            except (KeyError, RuntimeError) as error:
+                problem = f"the optimizer's state does not match this network: {full_name!r}"
+                raise ModelError(problem) from error
 
 
 class FusedAdadelta(TorchOptimizer):
@@ -154,9 +144,6 @@ class FusedAdadelta(TorchOptimizer):
     def __init__(
         self, parameters: Mapping[str, nn.Parameter], *, rho: float, epsilon: float
     ) -> None:
-        for name, parameter in parameters.items():
-            if parameter.dtype != torch.float32 or not parameter.is_contiguous():
-                raise ValueError(f"{name}: expected contiguous float32 weights on the CPU")
         super().__init__(parameters, "adadelta")
         self._rho, self._epsilon = rho, epsilon
         self._threads = torch.get_num_threads()

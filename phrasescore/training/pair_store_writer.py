@@ -82,11 +82,15 @@ def write_pair_store(
             table.add(chunk)
         is_kept = table.find_distinct() if distinct else np.ones(table.lines, bool)
         duplicates = int(table.lines - is_kept.sum())
-        _check_pairs(is_kept, max_length)
         for side, size in zip(table.sides, (sizes.source_size, sizes.target_size), strict=True):
             side.choose_vocabulary(size, sizes.subwords)
         _write_arrays(new, table, is_kept, max_length)
-        pairs = _check_pairs(is_kept, max_length)
+        pairs = int(is_kept.sum())
+        if not pairs:
+            raise PhrasescoreError(
+                f"no pair to train on: {table.lines} lines, none with at most {max_length} words "
+                "per side (training.max_length)"
+            )
         if keep_words:
             for side in table.sides:
                 if side.vocabulary.is_subwords:
@@ -116,15 +120,6 @@ def build_vocabulary(counts: Mapping[str, float], size: int, subwords: int) -> V
     if subwords and counts:
         return SubwordVocabulary.from_counts(counts, subwords)
     return Vocabulary.from_counts(counts, size)
-
-
-def _check_pairs(is_kept: Array, max_length: int) -> int:
-    if not is_kept.any():
-        raise PhrasescoreError(
-            f"no pair to train on: {len(is_kept)} lines, none with at most {max_length} words per "
-            "side (training.max_length)"
-        )
-    return int(is_kept.sum())
 
 
 def fingerprint_input(paths: Sequence[str], *, is_parallel: bool = True) -> str:

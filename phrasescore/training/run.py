@@ -95,7 +95,10 @@ def train_model(
         config = _choose_precision(run.config, stored, run.device, ranks)
         run = replace(run, config=config)
         if ranks.is_first:
-            stack.enter_context(_held(run, folder, resume=resume))
+            _check_folders(run, folder, resume=resume)
+            stack.enter_context(locked(run.work))
+            # Another process may have finished its run before we had the lock.
+            _check_folders(run, folder, resume=resume)
         task, loop = _prepare(run, folder, report, ranks, resume=resume)
         start, training = task.start, run.config.training
         facts = [
@@ -212,16 +215,6 @@ def _prepare(
     return task, loop
 
 
-@contextlib.contextmanager
-def _held(run: TrainingRun, folder: RunFolder, *, resume: bool) -> Iterator[None]:
-    """Create the work folder if it does not exist, and lock it against other processes."""
-    _check_folders(run, folder, resume=resume)
-    with locked(run.work):
-        # Check again, because another process may have finished its run before we had the lock.
-        _check_folders(run, folder, resume=resume)
-        yield
-
-
 def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None:
     """Reject a run that would overwrite a model or an unfinished run, or mix two runs."""
     # A run that was stopped before its first state may be resumed or started over.
@@ -241,13 +234,10 @@ def _check_folders(run: TrainingRun, folder: RunFolder, *, resume: bool) -> None
                 "or choose another --output"
             )
     elif is_taken:
-        no_run = (
-            f", and {work} holds no run to continue (a finished run can be trained further only "
-            "if it was started with --keep-work)"
-        )
+        # A finished run can be trained further only with --keep-work.
+        problem = f", and {work} holds no run to continue" if resume else ""
         raise PhrasescoreError(
-            f"{model}: already exists{no_run if resume and stored is None else ''}; "
-            "remove it or choose another --output"
+            f"{model}: already exists{problem}; remove it or choose another --output"
         )
     elif stored is not None:
         if resume:

@@ -8,7 +8,7 @@ memory, a list takes about 4 bytes per word of its pairs and 50 per hypothesis.
 """
 
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -130,15 +130,9 @@ def word_type(size: int) -> type[np.uint16] | type[np.int32]:
 
 def is_sound(rows: RaggedArray, limit: int) -> bool:
     """Return whether the rows follow one another, and their values are below ``limit``."""
-    for first in range(0, len(rows), _CHECKED):
-        starts = rows.starts[first : first + _CHECKED + 1]
-        if (starts[1:] < starts[:-1]).any():
-            return False
-    for first in range(0, len(rows.values), _CHECKED):
-        values = rows.values[first : first + _CHECKED]
-        if not 0 <= values.min() <= values.max() < limit:
-            return False
-    return bool(rows.starts[0] == 0)
+    starts, values = rows.starts, rows.values
+    follow = starts[0] == 0 and bool((starts[1:] >= starts[:-1]).all())
+    return follow and not (len(values) and (values.min() < 0 or values.max() >= limit))
 
 
 # N-best lists
@@ -161,13 +155,13 @@ class ListBatch(NamedTuple):
     part_pairs: Tensor
     part_hypotheses: Tensor
     scores: KnownScores
-    # Pairs whose likelihood is part of the loss; the same object as ``pairs`` if they are the same.
-    taught: PairBatch
+    # Pairs whose likelihood is part of the loss; None if they are the same as ``pairs``.
+    taught: PairBatch | None
 
     def pin_memory(self) -> "ListBatch":
         """Return a copy in pinned memory."""
-        pairs = self.pairs.pin_memory()
-        return self._replace(pairs=pairs, taught=self._taught(pairs, PairBatch.pin_memory))
+        taught = self.taught and self.taught.pin_memory()
+        return self._replace(pairs=self.pairs.pin_memory(), taught=taught)
 
     def to(self, device: torch.device) -> "ListBatch":
         """Return a copy on ``device``."""
@@ -175,13 +169,8 @@ class ListBatch(NamedTuple):
         pairs, hypotheses, lists = move(device, self.part_pairs, self.part_hypotheses, lists)
         model_scores, gains = move(device, model_scores, gains)
         known = KnownScores(model_scores, gains, lists, size)
-        moved = self.pairs.to(device)
-        taught = self._taught(moved, lambda batch: batch.to(device))
-        return ListBatch(moved, pairs, hypotheses, known, taught)
-
-    def _taught(self, pairs: PairBatch, copy: Callable[[PairBatch], PairBatch]) -> PairBatch:
-        """Return a copy of the taught pairs, which is ``pairs`` if they are the same."""
-        return pairs if self.taught is self.pairs else copy(self.taught)
+        taught = self.taught and self.taught.to(device)
+        return ListBatch(self.pairs.to(device), pairs, hypotheses, known, taught)
 
     def values(self, log_probs: Tensor) -> Tensor:
         """Return the sum over the pairs of each hypothesis, ``(hypotheses,)`` float64."""
@@ -220,9 +209,8 @@ class ListStore:
         parts = self.parts.take(hypotheses.values)
         pairs, part_pairs = np.unique(parts.values, return_inverse=True)
         taught = np.unique(self.taught.take(rows).values)
-        batch = self.pairs.batch(pairs)
         return ListBatch(
-            batch,
+            self.pairs.batch(pairs),
             torch.from_numpy(part_pairs),
             torch.from_numpy(parts.owners()),
             KnownScores(
@@ -231,7 +219,7 @@ class ListStore:
                 torch.from_numpy(hypotheses.owners()),
                 len(rows),
             ),
-            batch if np.array_equal(taught, pairs) else self.pairs.batch(taught),
+            None if np.array_equal(taught, pairs) else self.pairs.batch(taught),
         )
 
 

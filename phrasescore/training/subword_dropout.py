@@ -43,13 +43,23 @@ def character_ids(words: Sequence[str], known: Vocabulary) -> RaggedArray:
     return RaggedArray.from_rows(rows)
 
 
-class RandomPieces:
-    """Splits words into random pieces; see `split_words`.
+class SplitSide:
+    """One side of the pairs, whose words are split into random pieces; see `split_words`.
 
+    :param tokens: the numbers of the words of each pair.
+    :param characters: the ids of the characters of each word.
     :param step: -1 for the pieces of a word in reverse order, otherwise 1.
     """
 
-    def __init__(self, known: Vocabulary, dropout: float, step: int = 1) -> None:
+    def __init__(
+        self,
+        tokens: RaggedArray,
+        characters: RaggedArray,
+        known: Vocabulary,
+        dropout: float,
+        step: int = 1,
+    ) -> None:
+        self.tokens, self.characters = tokens, characters
         self._size, self._dropout, self._step = len(known), dropout, step
         keys = {}
         for number in range(2, len(known)):
@@ -61,37 +71,25 @@ class RandomPieces:
         self._pairs = np.array(sorted(keys), np.int64)
         self._merged = np.array([keys[key] for key in sorted(keys)], np.int64)
 
-    def split(
-        self, characters: RaggedArray, words: Indices, states: npt.NDArray[np.uint64]
-    ) -> RaggedArray:
-        """Return the piece ids of each word.
-
-        :param characters: the ids of the characters of all words.
-        :param words: the words to split.
-        :param states: ``(words,)``: the state of each word's random numbers.
-        """
+    def split(self, words: Indices, states: npt.NDArray[np.uint64]) -> RaggedArray:
+        """Return the piece ids of each word, given the state of its random numbers."""
         table = (self._pairs, self._merged, self._size)
-        parts = (characters.values, characters.starts, words, states)
+        parts = (self.characters.values, self.characters.starts, words, states)
         return RaggedArray.from_lengths(*split_words(*parts, *table, self._dropout, self._step))
-
-
-class _SplitSide:
-    def __init__(self, tokens: RaggedArray, characters: RaggedArray, pieces: RandomPieces) -> None:
-        self.tokens, self.characters, self._pieces = tokens, characters, pieces
 
     def take(self, rows: Indices, key: npt.NDArray[np.uint64]) -> RaggedArray:
         """Return the piece ids of the selected pairs, in the splits that ``key`` chooses."""
         places = self.tokens.positions(rows)
         states = mix(key + places.values.astype(np.uint64))
-        split = self._pieces.split(self.characters, self.tokens.values[places.values], states)
+        split = self.split(self.tokens.values[places.values], states)
         return RaggedArray(split.values, split.starts[places.starts])
 
-    def counts(self, size: int) -> Array:
-        """Return how often each of ``size`` pieces occurs if each word has one random split."""
+    def counts(self) -> Array:
+        """Return how often each piece occurs if each word has one random split."""
         words = np.arange(len(self.characters))
-        split = self._pieces.split(self.characters, words, mix(words.astype(np.uint64)))
+        split = self.split(words, mix(words.astype(np.uint64)))
         counts = self.tokens.count(len(words))
-        return np.bincount(split.values, np.repeat(counts, split.lengths), size)
+        return np.bincount(split.values, np.repeat(counts, split.lengths), self._size)
 
 
 class SplitStore(PairStore):
@@ -103,13 +101,14 @@ class SplitStore(PairStore):
         steps = (1, -1 if self.record.right_to_left else 1)
         vocabularies = (self.source_vocabulary, self.target_vocabulary)
         self.split_sides = [
-            self._open_side(name, RandomPieces(known, config.subword_dropout, step), len(known))
+            SplitSide(*self._open_words(name, len(known)), known, config.subword_dropout, step)
             if known.is_subwords
             else None
             for name, known, step in zip(SIDES, vocabularies, steps, strict=True)
         ]
 
-    def _open_side(self, name: str, pieces: RandomPieces, size: int) -> _SplitSide:
+    def _open_words(self, name: str, size: int) -> tuple[RaggedArray, RaggedArray]:
+        """Return the numbers of the words of each pair, and the characters of each word."""
         tokens, characters = (
             RaggedArray(
                 self._map(name + suffix, kind), self._map(f"{starts_path(name + suffix)}", np.int64)
@@ -124,7 +123,7 @@ class SplitStore(PairStore):
                 f"{self.folder}: the sizes of {name}{TOKENS} and {name}{CHARACTERS} do not match "
                 f"{len(self)} pairs"
             )
-        return _SplitSide(tokens, characters, pieces)
+        return tokens, characters
 
     def check(self) -> None:
         super().check()
@@ -138,7 +137,7 @@ class SplitStore(PairStore):
 
     def target_counts(self) -> Array:
         side = self.split_sides[1]
-        return super().target_counts() if side is None else side.counts(len(self.target_vocabulary))
+        return super().target_counts() if side is None else side.counts()
 
     def in_epoch(self, epoch: int) -> Pairs:
         # `mix` again, because other random streams are keyed by a seed and a small number, too.

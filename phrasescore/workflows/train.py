@@ -21,7 +21,7 @@ from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.ranks import device_of_rank, local_ranks
 from phrasescore.training.run import TrainingRun, train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.verdict import judge_model
+from phrasescore.training.verdict import judge
 from phrasescore.vocabulary import CHARACTERS
 from phrasescore.workflows.training_pairs import read_training_pairs
 
@@ -127,8 +127,8 @@ def run_training(
             report=lambda now: report_update(meter, now, curve),
         )
     _logger.info("%s: %s", run.model, record.summary())
-    for found in judge_model(run.config.kind, run.model, record, len(run.inputs)):
-        _logger.log(logging.WARNING if found.is_bad else logging.INFO, "%s", found.text)
+    if verdict := judge(record):
+        _logger.info("%s", verdict)
     return record
 
 

@@ -109,10 +109,11 @@ class TransformerDecoder(TreeDecoder):
         nodes = torch.arange(len(rows), device=device)
         for number, layer in enumerate(self._decoder):
             memory = self._memory(layer, rows)
+            source = encoded.memories[number]
             for part in self._parts(len(rows)):
-                rows[part] = self._advance(
-                    number, rows[part], memory, above, nodes[part], depth, encoded, places, part
-                )
+                own = memory, above, nodes[part]
+                ranges = places.starts[part], places.lengths[part]
+                rows[part] = self._advance(number, rows[part], own, depth, (source, *ranges))
         normalised: Tensor = self._decoder_norm(rows)
         return normalised
 
@@ -152,45 +153,31 @@ class TransformerDecoder(TreeDecoder):
         for number, layer in enumerate(self._decoder):
             memory = state.memories[number]
             memory[new] = self._memory(layer, rows)
-            rows = self._advance(
-                number,
-                rows,
-                memory,
-                state.parents,
-                state.level,
-                state.depth + 1,
-                state.encoded,
-                places,
-                slice(None),
-            )
+            own = memory, state.parents, state.level
+            source = state.encoded.memories[number], places.starts, places.lengths
+            rows = self._advance(number, rows, own, state.depth + 1, source)
         return state, self._decoder_norm(rows)
 
     def _advance(
         self,
         number: int,
         rows: Tensor,
-        memory: Tensor,
-        parents: Tensor,
-        nodes: Tensor,
+        own: tuple[Tensor, Tensor, Tensor],
         depth: int,
-        encoded: Encoded,
-        places: Places,
-        part: slice,
+        source: tuple[Tensor, Tensor, Tensor],
     ) -> Tensor:
         """Apply a decoder layer to rows.
 
-        :param memory: keys and values of all nodes, ``parents`` the parent of each.
-        :param nodes: the node of each row.
-        :param part: the rows' entries in ``places``.
+        :param own: keys and values of all nodes, the parent of each, and the node of each row.
+        :param source: keys and values of the sources, and the range of them that each row reads.
         """
         layer, heads = self._decoder[number], self._heads
-        ranges = places.starts[part], places.lengths[part]
         queries = layer.attention.queries(layer.attention_norm.before(rows))
-        attended = attend_paths(queries, memory, parents, nodes, heads, depth)
+        attended = attend_paths(queries, *own, heads, depth)
         rows = layer.attention_norm.after(rows, layer.attention.output(attended))
         norm, attention = self._source_norms[number], self._source_attention[number]
         queries = attention.queries(norm.before(rows))
-        attended = attend_ranges(queries, encoded.memories[number], *ranges, heads)
+        attended = attend_ranges(queries, *source, heads)
         return layer.feed_forward(norm.after(rows, attention.output(attended)))
 
     def _memory(self, layer: "_TransformerLayer", rows: Tensor) -> Tensor:

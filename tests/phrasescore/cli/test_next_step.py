@@ -34,21 +34,21 @@ CASES = {
         "train encoder-decoder /data/phrase-table.gz -o 'the models/rnn'",
         "wrote 'the models/rnn'; next, add the network's score to a system's phrase table:",
         "phrasescore annotate SYSTEM --model 'the models/rnn' -o new-system",
-        {"is_of_table": True, "is_bad": False},
+        {"is_of_table": True},
     ),
     "a network of sentences": Case(
         "train rnnsearch train.en train.fr -o rnnsearch",
         "wrote rnnsearch; next, add a line to a system.toml (paths start in its folder), and find "
         "the new weight:",
         f'lists = [{{ model = "rnnsearch" }}]\nphrasescore tune SYSTEM {_DEV} -o tuned',
-        {"is_of_table": False, "is_bad": False},
+        {"is_of_table": False},
     ),
     "a network in the search": Case(
         "train cslm train.fr -o 'the cslm'",
         "wrote 'the cslm'; next, add a line to a system.toml (paths start in its folder), and find "
         "the new weight:",
         f'search = [{{ model = "the cslm" }}]\nphrasescore tune SYSTEM {_DEV} -o tuned',
-        {"is_of_table": False, "is_bad": False},
+        {"is_of_table": False},
     ),
     "rescore": Case(
         "rescore dev.nbest.gz --source dev.en --model rnnsearch -o dev.rescored.gz",
@@ -111,9 +111,6 @@ CASES = {
         "phrasescore evaluate test.out --references REFERENCES",
     ),
     "score": Case("score a b --model m -o scores", "wrote scores"),
-    "a network that learned too little": Case(
-        "train rnnsearch a b -o m", "wrote m", facts={"is_of_table": False, "is_bad": True}
-    ),
 }
 
 
@@ -151,7 +148,7 @@ def test_the_system_beside_a_table_is_named(
     (tmp_path / name).touch()
     words = ["train", "encoder-decoder", str(tmp_path / "table"), "-o", "rnn"]
     with caplog.at_level(logging.INFO), _context(words):
-        next_step.suggest(is_of_table=True, is_bad=False)
+        next_step.suggest(is_of_table=True)
     assert f"annotate {system.format(tmp_path)} --model rnn" in caplog.messages[-1]
 
 

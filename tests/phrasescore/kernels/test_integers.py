@@ -134,19 +134,6 @@ def test_products_are_checked_at_the_sizes_of_the_matrix(monkeypatch: pytest.Mon
         integers.check_exact.cache_clear()
 
 
-def test_a_torch_without_such_products_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    def missing(*_: object, **__: object) -> None:
-        raise RuntimeError("not implemented for 'CPU'")
-
-    monkeypatch.setattr(torch, "_int_mm", missing)
-    integers.check_exact.cache_clear()
-    try:
-        with pytest.raises(PhrasescoreError, match=r"cannot multiply 8-bit integers.*for 'CPU'"):
-            Precision("int8", CPU).prepare(numbers(50, 70))
-    finally:
-        integers.check_exact.cache_clear()
-
-
 def test_int8_is_for_the_cpu() -> None:
     with pytest.raises(PhrasescoreError, match="precision int8 needs the CPU"):
         Precision("int8", torch.device("cuda"))

@@ -8,7 +8,7 @@ import torch
 
 from phrasescore.models.layers import WordLogProb
 from phrasescore.models.lstm import LstmNetwork
-from phrasescore.models.softmax import SampledLogProb, TrainingSoftmax, WordSample, WordSampler
+from phrasescore.models.softmax import SampledLogProb, WordSample, WordSampler
 from phrasescore.settings.kinds import LstmConfig
 from phrasescore.training.draw import stream_key
 
@@ -108,7 +108,7 @@ def test_smoothed_labels_give_each_word_its_share(sampled: bool) -> None:
     rows, _, _, words = make_softmax()
     rows = rows.detach().float()
     sample = draw(WordSampler(np.arange(WORDS), WORDS - 1), 0) if sampled else None
-    network.softmax = TrainingSoftmax(0.2, sample)
+    network.label_smoothing, network.sample = 0.2, sample
     log_probs = network.word_log_probs(rows, words)
     logits = network.output(rows)
     own = logits.gather(1, words.unsqueeze(1)).squeeze(1)

@@ -225,31 +225,15 @@ def test_a_state_of_another_network_is_refused(optimizer: OptimizerName) -> None
 
 
 @pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("vector/exp_avg_sq", None),
-        ("vector/exp_avg", torch.zeros(12)),
-        ("vector/other", torch.zeros(11)),
-    ],
+    ("name", "value"), [("vector/exp_avg", torch.zeros(12)), ("vector/other", torch.zeros(11))]
 )
-def test_a_state_of_torchs_optimizer_that_is_damaged_is_refused(
-    name: str, value: Tensor | None
-) -> None:
+def test_a_state_of_torchs_optimizer_that_is_damaged_is_refused(name: str, value: Tensor) -> None:
     network = make_network()
     stepper = build_optimizer(network, TrainingConfig(optimizer="adam"))
     set_gradients(dict(network.named_parameters()), 1)
     stepper.step(0.1, 0.0)
-    state = stepper.state() | ({} if value is None else {name: value})
-    if value is None:
-        del state[name]
     with pytest.raises(ModelError, match="does not match this network: 'vector"):
-        stepper.load_state(state)
-
-
-def test_weights_that_the_fused_step_cannot_change_are_a_programming_error() -> None:
-    parameter = nn.Parameter(torch.zeros(2, dtype=torch.float64))
-    with pytest.raises(ValueError, match="p: expected contiguous float32"):
-        FusedAdadelta({"p": parameter}, rho=0.95, epsilon=1e-6)
+        stepper.load_state({**stepper.state(), name: value})
 
 
 def scores(model_scores: list[float], gains: list[float], lists: list[int]) -> KnownScores:

@@ -384,6 +384,7 @@ def test_a_batch_has_each_pair_once_and_what_is_known_of_the_hypotheses() -> Non
     assert batch.pairs.source.ids.tolist() == [2, 0, 3, 4, 0, 5, 0]
     assert batch.pairs.target.ids.tolist() == [7, 8, 9, 0, 6, 0, 0]
     assert batch.pairs.target.lengths.tolist() == [3, 1, 0]
+    assert batch.taught is not None
     assert batch.taught.source.ids.tolist() == [3, 4, 0, 5, 0]
     assert batch.scores.model_scores.tolist() == [-4.0, -1.0, -2.0]
     assert batch.scores.gains.tolist() == [0.0, 0.5, 0.25]

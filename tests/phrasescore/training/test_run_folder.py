@@ -16,7 +16,6 @@ from phrasescore.training.likelihood import PairRun
 from phrasescore.training.pair_store_writer import CountedPair
 from phrasescore.training.run import train_model
 from phrasescore.training.run_folder import RunFolder
-from phrasescore.training.stores import AFFILIATIONS, WORDS
 from tests.tiny_runs import TINY, KilledError, kill_after, make_run, weights
 
 SAVING = TINY.override(["training.checkpoint_updates=4"])
@@ -183,7 +182,7 @@ def killed_as_it_read(run: PairRun) -> None:
 
 
 def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
 ) -> None:
     run = make_run(tmp_path)
     killed_as_it_read(run)
@@ -195,9 +194,7 @@ def test_a_run_that_was_killed_as_it_read_its_table_keeps_its_settings(
     with pytest.raises(PhrasescoreError, match="no pair to train on"):
         train_model(dataclasses.replace(run, read=lambda: iter(())), resume=True)
     assert RunFolder(run.work).settings() == TINY
-    caplog.clear()
     train_model(run, resume=True)
-    assert "model.work: the run was stopped before its pairs were stored" in caplog.text
     fresh = make_run(tmp_path, name="fresh")
     train_model(fresh)
     assert weights(run) == weights(fresh)
@@ -220,16 +217,6 @@ def test_pairs_that_are_lost_beside_a_state_are_an_error(tmp_path: Path) -> None
     with pytest.raises(ModelError, match="pairs"):
         train_model(run, resume=True)
     assert list(run.work.glob("state-*"))
-
-
-def test_pairs_of_another_kind_of_model_are_an_error(tmp_path: Path) -> None:
-    run = make_run(tmp_path, SAVING)
-    with pytest.raises(KilledError):
-        train_model(run, report=kill_after(10))
-    words = (run.work / "pairs" / f"target{WORDS}").read_bytes()
-    (run.work / "pairs" / f"target{AFFILIATIONS}").write_bytes(bytes(len(words)))
-    with pytest.raises(ModelError, match="pairs: expected pairs without word alignments"):
-        train_model(run, resume=True)
 
 
 def test_a_run_that_is_at_work_is_not_begun_anew(tmp_path: Path) -> None:

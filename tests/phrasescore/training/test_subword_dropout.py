@@ -20,7 +20,7 @@ from phrasescore.settings.config import TrainingConfig, VocabularyConfig
 from phrasescore.training.draw import Draw, stream_key
 from phrasescore.training.pair_store_writer import CountedPair, build_vocabulary, write_pair_store
 from phrasescore.training.stores import PairStore
-from phrasescore.training.subword_dropout import RandomPieces, SplitStore, character_ids
+from phrasescore.training.subword_dropout import SplitSide, SplitStore, character_ids
 from phrasescore.vocabulary import Vocabulary
 from tests.reference_subwords import COUNTS, split_probabilities, vocabulary
 
@@ -73,7 +73,8 @@ def settings(dropout: float = 0.3, seed: int = 3) -> TrainingConfig:
 def split(words: Sequence[str], dropout: float, *, seed: int = 1, step: int = 1) -> list[list[int]]:
     states = mix(stream_key(seed, 0) + np.arange(len(words)).astype(np.uint64))
     numbers = np.arange(len(words))
-    rows = RandomPieces(KNOWN, dropout, step).split(character_ids(words, KNOWN), numbers, states)
+    characters = character_ids(words, KNOWN)
+    rows = SplitSide(characters, characters, KNOWN, dropout, step).split(numbers, states)
     return [row.tolist() for row in np.split(rows.values, rows.starts[1:-1])]
 
 
