@@ -123,7 +123,7 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
     if dry_run:
         planned = enumerate(plan_experiment(config, output, rows=wanted), start=1)
         steps = [
-            (str(number), "done" if is_done else "to do", step.name, step.description)
+            (str(number), "done" if is_done else "to do", step.name)
             for number, (step, is_done) in planned
         ]
         print_text("\n".join(text_table(steps, "rl", wrap=True)))
@@ -147,7 +147,7 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
         print_text(table.to_text(), bold=best)
         page = os.path.join(output, REPORT, "index.html")
         folder = output if table.chosen.system else None
-        next_step.suggest(output=page, folder=folder, choice=table.choice())
+        next_step.suggest(output=page, folder=folder, choice=table.chosen.name)
 
 
 @options.verb(

@@ -4,9 +4,7 @@ Reports and experiments use `randomization_p_value`, which also supports systems
 several times. `run_paired_test` runs sacrebleu's tests with any metric.
 """
 
-import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -23,7 +21,6 @@ from tuning.metrics import Metric, ReferenceMetric, Statistics
 SAMPLES = 1000  # number of bootstrap samples in `bootstrap_spread` and `difference_interval`
 _BATCH = 250  # number of samples to compute at a time
 _SACREBLEU_NAMES = {"bootstrap": "bs", "approximate": "ar"}
-_SEED_VARIABLE = "SACREBLEU_SEED"  # the only way to set sacrebleu's seed
 
 Row = tuple[str, ...]  # source, hypothesis and references of a sentence
 
@@ -135,7 +132,7 @@ class PairedTest:
 
     kind: PairedTestName
     trials: int  # number of samples
-    seed: int  # random seed, 1 or more
+    seed: int  # sacrebleu's
 
 
 class PairedSystem(NamedTuple):
@@ -168,19 +165,18 @@ def run_paired_test(
 ) -> list[PairedComparison]:
     """Test each system against the first system, with each metric.
 
-    The p-values are the same as in sacrebleu with the same seed, with one exception: the p-value is
-    1 if a text is identical to the baseline. sacrebleu counts only samples with a larger difference
-    than the real one. As there are none, it would report a significant difference.
+    The p-values are the same as in sacrebleu, with one exception: the p-value is 1 if a text is
+    identical to the baseline. sacrebleu counts only samples with a larger difference than the real
+    one. As there are none, it would report a significant difference.
     """
     names = [f"system {number}" for number in range(len(systems))]
-    with _seed(test.seed):
-        signatures, results = sacrebleu.PairedTest(
-            list(zip(names, systems, strict=True)),
-            {str(number): metric for number, metric in enumerate(metrics)},
-            references=None,
-            test_type=_SACREBLEU_NAMES[test.kind],
-            n_samples=test.trials,
-        )()
+    signatures, results = sacrebleu.PairedTest(
+        list(zip(names, systems, strict=True)),
+        {str(number): metric for number, metric in enumerate(metrics)},
+        references=None,
+        test_type=_SACREBLEU_NAMES[test.kind],
+        n_samples=test.trials,
+    )()
     comparisons = []
     for (name, signature), metric in zip(signatures.items(), metrics, strict=True):
         tested = []
@@ -194,19 +190,6 @@ def run_paired_test(
             PairedComparison(name, signature.format(), tuple(tested), digits_of(metric))
         )
     return comparisons
-
-
-@contextmanager
-def _seed(seed: int) -> Iterator[None]:
-    before = os.environ.get(_SEED_VARIABLE)
-    os.environ[_SEED_VARIABLE] = str(seed)
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_SEED_VARIABLE]
-        else:
-            os.environ[_SEED_VARIABLE] = before
 
 
 def randomization_p_value(

@@ -1,18 +1,15 @@
 """The table of systems: what an experiment writes, and what reports and `read_system` read."""
 
-import os
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.errors import DataError
 from phrasescore.io.text_table import text_blocks, wrapped
 from phrasescore.settings.toml_file import read_toml, to_toml
 
@@ -89,7 +86,6 @@ class TableRow(msgspec.Struct, frozen=True, omit_defaults=True):
     remarks: tuple[str, ...] = ()
     features: str = ""  # what it adds to the baseline
     system: str = ""  # the folder of its best replica on the text of tuning; "" before tuning
-    reports: tuple[str, ...] = ()  # the replicas' tuning reports
     # The replicas' translations and their scores, by text; without texts not yet translated.
     outputs: dict[str, tuple[str, ...]] = {}
     scores: dict[str, SystemScore] = {}
@@ -102,7 +98,6 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
 
     metric: TableMetric
     notes: tuple[str, ...] = ()  # notes for readers of the table
-    warnings: tuple[str, ...] = ()  # of an experiment's steps, with their names; notes have them
     texts: tuple[TableText, ...] = msgspec.field(name="text", default=())
     rows: tuple[TableRow, ...] = msgspec.field(name="row", default=())
 
@@ -139,28 +134,6 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
     def others(self) -> list[str]:
         """The texts with further metrics, such as "test chrF2++"."""
         return list(dict.fromkeys(chain.from_iterable(row.others for row in self.rows)))
-
-    def choice(self) -> str:
-        """Return the row to use, and whether it is shown to be better than the first one."""
-        first, chosen = self.rows[0].name, self.chosen
-        if not self.best or chosen.name == first:
-            return chosen.name
-        tests = [text.name for text in self.texts if not text.tuned]
-        unproven = [
-            text for text in tests if text not in chosen.scores or not chosen.scores[text].is_better
-        ]
-        worse = [name for name, score in chosen.others.items() if score.is_worse]
-        found = "and better on test"
-        if unproven:
-            found = f"but not shown to be better than {first} on {join_names(unproven)}"
-        elif worse:
-            found += f", but worse by {join_names(worse)}"
-        return f"{chosen.name}, best on dev {found}"
-
-    def command(self) -> str:
-        """Return the command, in the table's folder, that translates with `chosen`; "" if none."""
-        system = self.chosen.system
-        return system and f"phrasescore translate {shlex.quote(system)} TEXT -o TRANSLATIONS"
 
     def headline(self) -> str:
         """Return which system is best on the text of tuning, and what test texts show of it.
@@ -259,20 +232,6 @@ def read_systems_table(path: str) -> SystemsTable:
     if not table.rows:
         raise DataError(path, None, "expected the table of an experiment, found no row")
     return table
-
-
-def is_of_tuning(path: str) -> bool:
-    """Return whether a file has the translations of the text on which an experiment has tuned."""
-    file = Path(os.path.realpath(path))
-    folder = next((each for each in file.parents[:4] if (each / TABLE).exists()), None)
-    try:
-        table = None if folder is None else read_systems_table(str(folder / TABLE))
-    except PhrasescoreError:  # another program's file
-        return False
-    if folder is None or table is None:
-        return False
-    outputs = (path for row in table.rows for path in row.outputs.get(table.dev, ()))
-    return file in (folder / output for output in outputs)
 
 
 def p_value_text(p_value: float) -> str:

@@ -5,7 +5,6 @@ A block is a table or a figure; the page shows the same blocks as the file ``rep
 
 import json
 from collections.abc import Iterable
-from typing import NamedTuple
 
 import msgspec
 from sacremoses import MosesDetokenizer
@@ -135,7 +134,6 @@ class MarkedLine(msgspec.Struct, frozen=True):
 
     :ivar score: the sentence BLEU, 0 to 100.
     :ivar matches: the length of the longest matching n-gram that contains the word, 0 to 4.
-    :ivar linked: whether the word forms a matching bigram with the word before it.
     :ivar differs: whether the word is missing at this place in the first system's translation.
     """
 
@@ -143,7 +141,6 @@ class MarkedLine(msgspec.Struct, frozen=True):
     score: float
     words: tuple[str, ...]
     matches: tuple[int, ...]
-    linked: tuple[bool, ...]
     differs: tuple[bool, ...]
 
 
@@ -193,21 +190,15 @@ class Section(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class Fact(NamedTuple):
-    """A fact about an input, such as a file and its number of lines."""
-
-    name: str
-    text: str
-
-
 class Report(msgspec.Struct, frozen=True):
     """All sections of a page.
 
+    :ivar left_out: the keys of other sections, and why they are left out.
     :ivar lead: the result in a sentence.
     """
 
     title: str
-    facts: tuple[Fact, ...]
+    left_out: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     lead: str = ""
     command: str = ""

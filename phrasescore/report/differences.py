@@ -20,7 +20,7 @@ from phrasescore.report.blocks import (
     Table,
     shown,
 )
-from phrasescore.report.inputs import MadeSection, ReportInputs, needs
+from phrasescore.report.inputs import MadeSection, ReportInputs
 
 Words = Sequence[str]
 
@@ -39,7 +39,6 @@ _NGRAM_CAPTION = (
 )
 
 
-@needs("two systems (--translation)", "--references")
 def differences(inputs: ReportInputs) -> MadeSection:
     """Return the sentences and n-grams in which systems differ from the first one."""
     comparison = inputs.comparison
@@ -99,14 +98,12 @@ def _marked_sentence(comparison: Comparison, at: int, scores: Sequence[float]) -
     lines = []
     for system, score in zip(comparison.systems, scores, strict=True):
         words = system.text.words[at]
-        matches, linked = mark_matches(words, references)
         lines.append(
             MarkedLine(
                 name=system.name,
                 score=round(score, 2),
                 words=tuple(_plain(word) for word in words),
-                matches=tuple(matches),
-                linked=tuple(linked),
+                matches=tuple(mark_matches(words, references)),
                 differs=tuple(mark_differences(words, first)),
             )
         )
@@ -118,17 +115,15 @@ def _plain(word: str) -> str:
     return show_controls(shown([word]))
 
 
-def mark_matches(words: Words, references: Sequence[Words]) -> tuple[list[int], list[bool]]:
-    """Mark the words of a translation that are in n-grams (n from 1 to 4) of a reference.
+def mark_matches(words: Words, references: Sequence[Words]) -> list[int]:
+    """Return the length of the longest matching n-gram that contains each word; 0 for none.
 
-    As in BLEU, an n-gram matches at most as often as it occurs in one reference. If it occurs more
-    often in the translation, occurrences inside longer matches are marked first, then earlier ones.
-
-    :return: for each word, the length of the longest matching n-gram that contains it (0 for none),
-        and whether it forms a matching bigram with the word before it.
+    As in BLEU, an n-gram (n from 1 to 4) matches at most as often as it occurs in one reference. If
+    it occurs more often in the translation, occurrences inside longer matches are marked first,
+    then earlier ones.
     """
     most = _count_ngrams_of_any(references)
-    matches, linked = [0] * len(words), [False] * len(words)
+    matches = [0] * len(words)
     for length in range(LONGEST, 0, -1):
         left = most.copy()
         starts = range(len(words) - length + 1)
@@ -139,9 +134,7 @@ def mark_matches(words: Words, references: Sequence[Words]) -> tuple[list[int], 
             left[ngram] -= 1
             for at in range(start, start + length):
                 matches[at] = max(matches[at], length)
-            if length == 2:
-                linked[start + 1] = True
-    return matches, linked
+    return matches
 
 
 def mark_differences(words: Words, others: Words) -> list[bool]:

@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from importlib.util import find_spec
 from itertools import groupby
 from typing import Generic, NamedTuple, TypeVar
 
@@ -19,8 +20,6 @@ from phrasescore.errors import ArgumentError, DataError
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.evaluation.systems_table import TABLE, SystemsTable, read_systems_table
-from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
-from phrasescore.io.text import is_stream
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
@@ -41,6 +40,8 @@ LONG = 4  # number of words from which source phrases are listed and mapped
 MIN_TARGETS = 3  # source phrases with fewer targets are not compared
 SOURCES = 10  # frequent and rare source phrases whose targets are listed, as in Cho et al. (2014)
 _CANDIDATES = 200  # frequent source phrases to choose from; overlapping ones count once
+
+EXTRA = "pip install 'phrasescore[report]'"  # has the packages for figures and maps
 
 _Item = TypeVar("_Item")
 
@@ -76,9 +77,7 @@ class TableChoice:
     # of the phrases whose pairs were all extracted once.
     frequent: list[SourcePhrase]
     rare: list[SourcePhrase]
-    # Number of pairs and of long source phrases in the table.
-    num_pairs: int
-    num_long: int
+    num_pairs: int  # in the table
 
 
 class Reservoir(Generic[_Item]):
@@ -133,7 +132,7 @@ def choose_from_table(table: Iterable[TablePair]) -> TableChoice:
     )
     chosen = list(dict.fromkeys(phrases.items()))
     best = _distinct(frequent)[:SOURCES]
-    return TableChoice(pairs.items(), chosen, best, rare.items(), pairs.seen, phrases.seen)
+    return TableChoice(pairs.items(), chosen, best, rare.items(), pairs.seen)
 
 
 def _distinct(phrases: list[SourcePhrase]) -> list[SourcePhrase]:
@@ -173,13 +172,9 @@ class ReportInputs:
     compute: Compute = Compute()
     progress: ProgressCallback | None = None
 
-    def of_kind(self, *properties: str) -> list[NamedModel]:
-        """Return the models whose kind has at least one of the given properties."""
-        return [
-            model
-            for model in self.models
-            if any(getattr(model.checkpoint.config.network, name) for name in properties)
-        ]
+    def of_kind(self, name: str) -> list[NamedModel]:
+        """Return the models whose kind has a property."""
+        return [each for each in self.models if getattr(each.checkpoint.config.network, name)]
 
     def phrase_models(self) -> list[NamedModel]:
         """Return the models that score phrase pairs with p(target | source)."""
@@ -208,14 +203,6 @@ class ReportInputs:
         text = os.path.basename((self.source or self.references[0]).path)
         return self.comparison.to_table(text)
 
-    def tune_reports(self) -> dict[str, TuneReport]:
-        """Return the report of the first tuning run of each of an experiment's rows, if any."""
-        rows = () if self.experiment_table is None else self.experiment_table.rows
-        folder = self.experiment or ""
-        first = {row.name: os.path.join(folder, row.reports[0]) for row in rows if row.reports}
-        existing = {name: path for name, path in first.items() if os.path.exists(path)}
-        return {name: read_tune_report(path) for name, path in existing.items()}
-
 
 # How options and messages name an input, and whether it is given.
 _IS_GIVEN: dict[str, Callable[[ReportInputs], object]] = {
@@ -225,12 +212,16 @@ _IS_GIVEN: dict[str, Callable[[ReportInputs], object]] = {
     "--translation": lambda inputs: inputs.systems,
     "two systems (--translation)": lambda inputs: len(inputs.systems) > 1,
     "--references or --translation": lambda inputs: inputs.references or inputs.systems,
-    "--experiment": lambda inputs: inputs.experiment,
     "--translation and --references, or --experiment": lambda inputs: (
         inputs.experiment or (inputs.systems and inputs.references)
     ),
     "a --model": lambda inputs: inputs.models,
 }
+
+
+def is_installed(*modules: str) -> bool:
+    """Return whether all these modules are installed."""
+    return all(find_spec(module) is not None for module in modules)
 
 
 class MadeSection(NamedTuple):
@@ -245,22 +236,17 @@ class SectionPlan(NamedTuple):
 
     make: Callable[[ReportInputs], MadeSection]
     needs: tuple[str, ...]  # names of inputs
-    kind: str  # the required property of a model's kind; empty if no such model is required
-    is_map: bool  # whether the section needs the packages of the extra "report"
+    kind: str = ""  # the required property of a model's kind; empty if no such model is required
+    is_map: bool = False  # whether the section needs the packages of the extra "report"
 
     def missing(self, inputs: ReportInputs) -> list[str]:
         """Return the names of the required inputs that are missing."""
         missing = [name for name in self.needs if not _IS_GIVEN[name](inputs)]
         if self.kind and not inputs.of_kind(self.kind):
             missing.append(f"a --model of the kind {' or '.join(kind_names(**{self.kind: True}))}")
+        if self.is_map and not is_installed("matplotlib", "sklearn"):
+            missing.append(EXTRA)
         return missing
-
-
-def needs(
-    *names: str, kind: str = "", is_map: bool = False
-) -> Callable[[Callable[[ReportInputs], MadeSection]], SectionPlan]:
-    """Return a decorator that makes a plan of the function that makes a section."""
-    return lambda make: SectionPlan(make, names, kind, is_map)
 
 
 def read_inputs(
@@ -275,10 +261,6 @@ def read_inputs(
     progress: ProgressCallback | None,
 ) -> ReportInputs:
     """Read all inputs except the phrase table, and check that they are consistent."""
-    given = [*references, *(path for _, path in translations), table, source]
-    for name in (os.fspath(path) for path in given if path is not None):
-        if is_stream(name):
-            raise ArgumentError(f"a report can only read files, got {name!r}")
     results = None
     if experiment is not None:
         results = read_systems_table(os.path.join(experiment, TABLE))
@@ -340,9 +322,6 @@ def _load_models(paths: Sequence[str]) -> list[NamedModel]:
     names = [os.path.basename(os.path.abspath(path)) for path in paths]
     if len(set(names)) < len(names):
         names = list(paths)
-    for name in names:
-        if names.count(name) > 1:
-            raise ArgumentError(f"--model: expected different models, got {name} twice")
     return list(map(NamedModel, names, map(load_checkpoint, paths)))
 
 

@@ -17,7 +17,7 @@ from phrasescore.models.batches import batch_sequences
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Points, Section, shown
-from phrasescore.report.inputs import LONG, MAP_POINTS, MadeSection, ReportInputs, needs
+from phrasescore.report.inputs import LONG, MAP_POINTS, MadeSection, ReportInputs
 from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
@@ -54,7 +54,6 @@ class Vectors(NamedTuple):
     caption: str  # how the points were chosen
 
 
-@needs("a --model", is_map=True)
 def words(inputs: ReportInputs) -> MadeSection:
     """Return maps of the words that models read and predict."""
     sets = [
@@ -65,7 +64,6 @@ def words(inputs: ReportInputs) -> MadeSection:
     return MadeSection(*map_section("words", sets))
 
 
-@needs("TABLE", kind="scores_phrases", is_map=True)
 def phrases(inputs: ReportInputs) -> MadeSection:
     """Return maps of long source phrases."""
     models = inputs.phrase_models()
@@ -86,7 +84,6 @@ def phrases(inputs: ReportInputs) -> MadeSection:
     return MadeSection(*map_section("phrases", sets))
 
 
-@needs("--source", kind="has_source_vectors", is_map=True)
 def sentences(inputs: ReportInputs) -> MadeSection:
     """Return maps of the sentences that models read."""
     assert inputs.source is not None
@@ -125,37 +122,27 @@ def map_section(key: str, sets: Sequence[Vectors]) -> tuple[Section, list[str]]:
     """Return a section with a map for each set of vectors, and a reason for each omitted set."""
     blocks: list[Points] = []
     reasons: list[str] = []
-    draw, how = (_components, _COMPONENTS) if key == "sentences" else (_neighbours, _NEIGHBOURS)
     for vectors in sets:
         count = len(vectors.vectors)
         if count < FEWEST:
             reasons.append(f"{vectors.title}: a map needs {FEWEST} points, found {count}")
-        elif vectors.vectors.shape[1] < 2:
-            reasons.append(f"{vectors.title}: a map needs vectors of 2 dimensions")
         elif not np.ptp(vectors.vectors, axis=0).any():
             reasons.append(f"{vectors.title}: all {count:,} vectors are the same")
         else:
-            blocks.append(draw(vectors))
+            blocks.append(_map(vectors, has_components=key == "sentences"))
+    how = _COMPONENTS if key == "sentences" else _NEIGHBOURS
     return Section(key, f"Maps of {key}", f"{_LEADS[key]}\n\n{how}", tuple(blocks)), reasons
 
 
-def _neighbours(chosen: Vectors) -> Points:
-    count = len(chosen.vectors)
-    perplexity = choose_perplexity(count)
-    note = f"t-SNE, perplexity {perplexity:g}"
-    if perplexity < PERPLEXITY:
-        note = f"{note} (instead of {PERPLEXITY:g}, because there are only {count} points)"
-    return _points(chosen, neighbour_map(chosen.vectors), ("", ""), note)
-
-
-def _components(chosen: Vectors) -> Points:
-    plane, shares = principal_components(chosen.vectors)
-    axes = (f"component 1 ({shares[0]:.1%})", f"component 2 ({shares[1]:.1%})")
-    note = f"Principal components, with {shares.sum():.1%} of the variance"
-    return _points(chosen, plane, axes, note)
-
-
-def _points(chosen: Vectors, plane: Floats, axes: tuple[str, str], note: str) -> Points:
+def _map(chosen: Vectors, *, has_components: bool) -> Points:
+    axes = ("", "")
+    if has_components:
+        plane, shares = principal_components(chosen.vectors)
+        axes = (f"component 1 ({shares[0]:.1%})", f"component 2 ({shares[1]:.1%})")
+        note = f"Principal components, with {shares.sum():.1%} of the variance"
+    else:
+        plane, note = neighbour_map(chosen.vectors), "t-SNE, perplexity "
+        note += f"{choose_perplexity(len(plane)):g}"
     # More digits would be invisible but would make the page much larger.
     x, y = (tuple(float(f"{value:.4g}") for value in column) for column in plane.T.tolist())
     caption = f"{chosen.caption} {note}."

@@ -14,7 +14,7 @@ from phrasescore.models.attention import attention_weights, soft_parse
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.report import SEED
 from phrasescore.report.blocks import Cell, Lines, Matrix, Pyramid, Section, Series, Table, shown
-from phrasescore.report.inputs import MadeSection, ReportInputs, needs
+from phrasescore.report.inputs import MadeSection, ReportInputs
 
 Words = tuple[str, ...]
 
@@ -62,19 +62,11 @@ def draw_sentences(sides: Sequence[Sequence[Words]]) -> list[int]:
     return sorted(generator.sample(drawn_from, min(SENTENCES, len(drawn_from))))
 
 
-@needs("a --model")
 def training(inputs: ReportInputs) -> MadeSection:
     """Return the models' learning curves and a table of the models."""
     curves = [curve for name, model in inputs.models for curve in _curves(name, model)]
-    drawn = [[(x, y) for x, y in points if y <= _HIGHEST] for _, points in curves]
     caption = "The lower, the better. A line that rises again shows overfitting."
-    if any(len(some) < len(points) for some, (_, points) in zip(drawn, curves, strict=True)):
-        caption += f" Points above {_HIGHEST:,} are left out."
-    series = tuple(
-        Series(name, *zip(*points, strict=True))
-        for (name, _), points in zip(curves, drawn, strict=True)
-        if points
-    )
+    series = tuple(Series(name, *zip(*points, strict=True)) for name, points in curves if points)
     figure = Lines("training-curves", "Learning curves", "updates", "perplexity", series, caption)
     columns = (
         *("model", "kind", "predicts", "weights", "reads (words)", "predicts (words)"),
@@ -89,12 +81,15 @@ def training(inputs: ReportInputs) -> MadeSection:
 
 def _curves(name: str, model: Checkpoint) -> Iterator[tuple[str, list[tuple[float, float]]]]:
     curve = model.record.curve
-    known = [(each.update, each.validation_perplexity) for each in curve]
-    yield f"{name}, held-out data", [(float(x), y) for x, y in known if y is not None]
+    known = [(float(each.update), each.validation_perplexity) for each in curve]
+    yield f"{name}, held-out data", [(x, y) for x, y in known if y is not None and y <= _HIGHEST]
     if model.record.fine_tuning is None:  # its loss is not per word
-        # exp of a diverged run's loss may overflow.
-        losses = [(float(each.update), min(each.training_loss, 700.0)) for each in curve]
-        yield f"{name}, data of the updates", [(x, math.exp(loss)) for x, loss in losses]
+        losses = [(float(each.update), each.training_loss) for each in curve]
+        highest = math.log(_HIGHEST)
+        yield (
+            f"{name}, data of the updates",
+            [(x, math.exp(loss)) for x, loss in losses if loss <= highest],
+        )
 
 
 def _model_row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:
@@ -117,7 +112,6 @@ def _model_row(name: str, checkpoint: Checkpoint) -> tuple[Cell, ...]:
     )
 
 
-@needs("--source", "--references or --translation", kind="aligns_words")
 def alignments(inputs: ReportInputs) -> MadeSection:
     """Return attention matrices of random sentences, one per sentence and model."""
     sentences, reasons = _choose_sentences(inputs)
@@ -139,7 +133,6 @@ def alignments(inputs: ReportInputs) -> MadeSection:
     return MadeSection(Section("alignments", "Attention", lead, tuple(blocks)), reasons)
 
 
-@needs("--source", kind="parses_source")
 def parses(inputs: ReportInputs) -> MadeSection:
     """Return soft parses of random sentences, one per sentence and model."""
     models, reasons = [], []

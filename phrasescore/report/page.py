@@ -5,8 +5,8 @@ The page's content security policy forbids all scripts and all requests.
 
 import os
 import re
-from collections.abc import Sequence
 from importlib import resources
+from itertools import groupby
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,11 +21,12 @@ from phrasescore.report.figures import draw_figure
 PAGE, DATA = "index.html", "report.json"
 
 _PARTS = resources.files("phrasescore.report") / "page_parts"
+_KINDS = ("none", "word", "short", "short", "long")  # of matches, by their length
 NOTHING, MINUS = "–", "\u2212"
 
 
-def check_folder(folder: str, inputs: Sequence[str]) -> None:
-    """Check that the report can be written without replacing an input or an unrelated folder."""
+def check_folder(folder: str) -> None:
+    """Check that the report can be written without replacing an unrelated folder."""
     target = Path(os.path.abspath(folder))
     if not target.name:
         raise PhrasescoreError(f"{folder}: expected the name of a folder for the report")
@@ -38,9 +39,6 @@ def check_folder(folder: str, inputs: Sequence[str]) -> None:
     if set(os.listdir(target)) not in (set(), {PAGE, DATA}):
         problem = f"{folder}: expected an older report or an empty folder,"
         raise PhrasescoreError(f"{problem} found a folder with other files; use a new folder")
-    for path in inputs:
-        if target in Path(os.path.abspath(path)).parents:
-            raise PhrasescoreError(f"{folder}: would replace {path}, which is an input")
 
 
 def write_report(report: blocks.Report, folder: Path) -> Path:
@@ -117,27 +115,22 @@ def _cell(cell: blocks.Cell, spec: str) -> str:
 
 
 class _MarkedRun(NamedTuple):
-    """Words of a marked line that belong to one match, or to none."""
+    """Words of a marked line in matches of the same kind, or in none."""
 
-    kind: str  # the match: none, word, short (2 or 3 words) or long
+    kind: str  # none, word, short (2 or 3 words) or long
     parts: list[tuple[str, bool]]  # words, and whether they differ from the first system
 
 
 def _marked_runs(line: blocks.MarkedLine) -> list[_MarkedRun]:
-    runs: list[_MarkedRun] = []
-    longest = 0
-    marks = zip(line.words, line.matches, line.linked, line.differs, strict=True)
-    for word, match, is_linked, differs in marks:
-        if runs and (is_linked or longest == match == 0):
-            longest = max(longest, match)
-            run = runs.pop()
-            if run.parts[-1][1] == differs:
-                run.parts[-1] = (f"{run.parts[-1][0]} {word}", differs)
-            else:
-                run.parts.append((word, differs))
-        else:
-            longest = match
-            run = _MarkedRun("", [(word, differs)])
-        kind = ("none", "word", "short", "short", "long")[longest]
-        runs.append(run._replace(kind=kind))
-    return runs
+    kinds = (_KINDS[match] for match in line.matches)
+    marks = zip(line.words, kinds, line.differs, strict=True)
+    return [
+        _MarkedRun(
+            kind,
+            [
+                (" ".join(word for word, _, _ in part), differs)
+                for differs, part in groupby(run, key=lambda mark: mark[2])
+            ],
+        )
+        for kind, run in groupby(marks, key=lambda mark: mark[1])
+    ]

@@ -6,9 +6,7 @@ Cho et al. (2014), section 4.3, figure 3 and tables 2 and 3.
 import math
 from collections.abc import Collection, Mapping, Sequence
 
-import numpy as np
 import torch
-from scipy.stats import rankdata
 
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import callers
@@ -26,7 +24,6 @@ from phrasescore.report.inputs import (
     MadeSection,
     NamedModel,
     ReportInputs,
-    needs,
 )
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.scoring import Scoring
@@ -61,7 +58,6 @@ table does not have the target. Samples without </s> after twice the number of s
 10 are left out."""
 
 
-@needs("TABLE", kind="scores_phrases")
 def preferences(inputs: ReportInputs) -> MadeSection:
     """Return tables with the targets that the phrase table and each model prefer and draw.
 
@@ -107,7 +103,6 @@ def preferences(inputs: ReportInputs) -> MadeSection:
     return MadeSection(Section("preferences", title, _PREFERENCES_LEAD, tuple(blocks)))
 
 
-@needs("TABLE", kind="scores_phrases")
 def scores(inputs: ReportInputs) -> MadeSection:
     """Return a plot per model of its scores against the table's."""
     choice = inputs.table_choice
@@ -121,7 +116,7 @@ def scores(inputs: ReportInputs) -> MadeSection:
         table = [max(math.log(p), _LOWEST) if p > 0 else _LOWEST for p in probabilities]
         caption = (
             f"Points above the diagonal are pairs that {name} finds more probable than the table. "
-            f"{len(pairs):,} of {choice.num_pairs:,} pairs. {_correlations(table, log_probs)}"
+            f"{len(pairs):,} of {choice.num_pairs:,} pairs."
         )
         points = Points(
             name=f"scores-{number}",
@@ -167,15 +162,6 @@ def _group(times: float) -> str:
     if times >= 10:
         return "extracted 10 times or more"
     return "extracted 2 to 9 times" if times >= 2 else "extracted once"
-
-
-def _correlations(table: Sequence[float], scores: Sequence[float]) -> str:
-    """Describe both correlation coefficients in a sentence; empty if they are undefined."""
-    if len(table) < 3 or len(set(table)) == 1 or len(set(scores)) == 1:
-        return ""
-    pearson = np.corrcoef(table, scores)[0, 1]
-    spearman = np.corrcoef(rankdata(table), rankdata(scores))[0, 1]
-    return f"Correlation {pearson:.2f} (Pearson), {spearman:.2f} of their ranks (Spearman)."
 
 
 def _best(probabilities: Mapping[PhrasePair, float]) -> str:

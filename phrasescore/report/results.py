@@ -1,6 +1,6 @@
-"""The results of systems: their table and differences, groups of sentences, and weights."""
+"""The results of systems: their table and differences, and groups of sentences."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from itertools import compress
 
 import numpy as np
@@ -9,9 +9,8 @@ from phrasescore.arguments import METRIC_TITLES
 from phrasescore.evaluation.comparison import P_VALUES, SEED, Breakdown, Comparison
 from phrasescore.evaluation.significance import SAMPLES
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, join_names
-from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.report.blocks import Cell, Estimates, Intervals, Section, Table
-from phrasescore.report.inputs import MadeSection, ReportInputs, needs
+from phrasescore.report.inputs import MadeSection, ReportInputs
 from phrasescore.report.page import MINUS
 
 _BLEU = "BLEU, from 0 to 100, as in multi-bleu.perl: on the words in the files, without smoothing."
@@ -27,7 +26,6 @@ Each group of sentences is scored as a separate corpus. The whiskers are 95% int
 samples of a group's sentences. Both are unreliable for a few sentences."""
 
 
-@needs("--translation and --references, or --experiment")
 def results(inputs: ReportInputs) -> MadeSection:
     """Return the table of systems and their differences from the first one."""
     table = inputs.results
@@ -91,8 +89,6 @@ def _caption(table: SystemsTable, *, has_bold: bool) -> Iterator[str]:
     for row in table.rows:
         if row.features:
             yield f"{row.name}: {row.features}."
-    if command := table.command():
-        yield f"To use {table.choice()}, in the experiment's folder: {command}"
     for row in table.rows:
         for remark in row.remarks:
             yield f"* {row.name}: {remark}."
@@ -155,7 +151,6 @@ def _differences(table: SystemsTable) -> Intervals | None:
     )
 
 
-@needs("--translation", "--references")
 def groups(inputs: ReportInputs) -> MadeSection:
     """Return one figure per breakdown, with bootstrap intervals."""
     comparison = inputs.comparison
@@ -188,34 +183,3 @@ def group_intervals(comparison: Comparison, breakdown: Breakdown, name: str) -> 
     if not all(is_shown):
         caption += f" Groups of fewer than {_LEAST_SENTENCES} are not drawn."
     return Intervals(name, title, "BLEU", labels, series, caption=caption)
-
-
-@needs("--experiment")
-def tuning(inputs: ReportInputs) -> MadeSection:
-    """Return the weights of an experiment's rows."""
-    reports = inputs.tune_reports()
-    if not reports:
-        return MadeSection(None, ["the experiment has no tuned system yet"])
-    return MadeSection(Section("tuning", "Weights", "", (weights_table(reports),)))
-
-
-def weights_table(reports: Mapping[str, TuneReport]) -> Table:
-    """Return the tuned weights of an experiment's rows, side by side."""
-    columns, rows = ["feature"], dict[str, list[Cell]]()
-    for system, report in reports.items():
-        two_sets = any(row.search is not None for row in report.features)
-        names = [f"{system} (search)", f"{system} (lists)"] if two_sets else [system]
-        for row in report.features:
-            cells = rows.setdefault(row.name, [])
-            cells += [None] * (len(columns) - 1 - len(cells))
-            cells += [row.search, row.weight] if two_sets else [row.weight]
-        columns += names
-    width = len(columns) - 1
-    return Table(
-        "weights",
-        "Weights of each system",
-        tuple(columns),
-        tuple((name, *cells, *[None] * (width - len(cells))) for name, cells in rows.items()),
-        "Of the first tuning run. A dash means that the system lacks the feature.",
-        ("", *("#.4g",) * width),
-    )

@@ -11,7 +11,6 @@ SectionName = Literal[
     "results",
     "differences",
     "groups",
-    "tuning",
     "preferences",
     "scores",
     "words",

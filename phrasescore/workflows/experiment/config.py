@@ -4,7 +4,6 @@ Paths are relative to the file. An unknown key is rejected, and the closest know
 ``docs/experiment.md`` describes all keys.
 """
 
-import logging
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
@@ -22,9 +21,8 @@ from phrasescore.features.columns import Column, read_column
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
 from phrasescore.features.program import Command
-from phrasescore.io.text import read_lines
-from phrasescore.models.checkpoint import load_checkpoint
-from phrasescore.settings import old_names
+from phrasescore.io.corpora import read_together
+from phrasescore.models.checkpoint import direction_of, load_checkpoint
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.toml_file import read_table
 from phrasescore.systems.system import read_limits, read_system
@@ -34,8 +32,6 @@ from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Round
 from phrasescore.workflows.experiment.texts import check_words
 from phrasescore.workflows.fold_lists import check_folds
 from tuning.settings import METHODS, METRICS
-
-_logger = logging.getLogger(__name__)
 
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 
@@ -204,10 +200,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         name: rows.read_feature(table, name, value, models) for name, value in file.features.items()
     }
     systems = rows.read_rows(whole, file.systems, models, features)
-    for old, new in old_names.MODELS.items():
-        if old in file.models and new in models and new not in file.models:
-            found = old_names.renamed("model", old, old_names.MODELS)
-            raise whole.table("models").error(old, f"{found}: rename the table")
     for model in (models[name] for row in systems for name in row.search):
         if model.network.is_aligned and engine.decoder == "moses":
             problem = f"{model.name} is a {model.kind}, which Moses cannot use"
@@ -232,8 +224,8 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
     return Experiment(path, data, engine, *own)
 
 
-def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool) -> None:
-    """Reject missing or mismatched files; if steps are only shown, models may be in training."""
+def check_inputs(wanted: Experiment, files: Iterable[Path]) -> None:
+    """Reject missing or mismatched files."""
     texts = wanted.data.texts
     models = wanted.models.values()
     paths = [path for text in texts for path in (text.source, *text.references, *text.raw)]
@@ -256,51 +248,35 @@ def check_inputs(wanted: Experiment, files: Iterable[Path], *, only_shown: bool)
         problem = "expected a system of words: the n-gram models of this one have characters"
         raise ConfigError(wanted.path, "[data] monolingual", problem)
     for text in texts:
-        _check_length(text.source, (*text.references, *text.raw))
+        _check_lengths(text.source, *text.references, *text.raw)
         # Rejects lines that no decoder accepts.
         read_source(str(text.source), markup, characters=characters)
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses omits the line without it"
         raise DataError(str(wanted.data.dev.source), None, problem)
     if wanted.data.train is not None:
-        _check_length(wanted.data.train[0], (*wanted.data.train[1:], *aligned))
+        _check_lengths(*wanted.data.train, *aligned)
         if wanted.data.monolingual:
             check_words(wanted.data.monolingual, wanted.data.train[1])
-        if aligned and any(model.objective == "bleu" for model in models) and not only_shown:
+        if aligned and any(model.objective == "bleu" for model in models):
             system = read_system(wanted.data.moses_ini)
             system = replace(system, paths_from=wanted.data.paths_from)
             check_folds(system, wanted.data.train[0], wanted.data.train[1], aligned[0])
     for model in models:
-        if model.path is not None and model.path.exists():
+        if model.path is not None:
             _check_model(wanted.path, model, model.path)
-        elif model.path is not None:
-            problem = f"there is no model {model.path}"
-            work = model.path.with_name(f"{model.path.name}.work")
-            if work.exists():
-                problem += f" yet: its training is running, or was stopped, in {work}"
-            if not (only_shown and work.exists()):
-                raise ConfigError(wanted.path, f"[models.{model.name}] path", problem)
-            _logger.warning("%s: [models.%s] path: %s", wanted.path, model.name, problem)
 
 
-def _check_length(source: Path, others: Iterable[Path]) -> None:
-    expected, *counts = (sum(1 for _ in read_lines(str(path))) for path in (source, *others))
-    for path, count in zip(others, counts, strict=True):
-        if count != expected:
-            problem = f"expected {expected:,} lines, as {source} has, found {count:,}"
-            raise DataError(str(path), None, problem)
+def _check_lengths(*paths: Path) -> None:
+    for _ in read_together(*map(str, paths)):
+        pass  # an error names the line where the shorter file ends
 
 
 def _check_model(config: str, model: ModelPlan, path: Path) -> None:
     # With its weights: a damaged model must not end the experiment after hours.
     checkpoint = load_checkpoint(path)
-    kind, record = checkpoint.config.kind, checkpoint.record
-    where = f"[models.{model.name}] path"
-    if kind != model.kind:
-        raise ConfigError(config, where, f"{path} is of the kind {kind}, expected {model.kind}")
-    for key in ("reverse", "right_to_left"):
-        if getattr(record, key) != getattr(model, key):
-            trained = f"a model that was trained with --{key.replace('_', '-')}"
-            expected = f"{key} = true" if getattr(record, key) else trained
-            problem = f"{path} has the direction {record.direction}: expected {expected}"
-            raise ConfigError(config, where, problem)
+    found = f"{checkpoint.config.kind}, {checkpoint.record.direction}"
+    expected = f"{model.kind}, {direction_of(**model.directions)}"
+    if found != expected:
+        problem = f"{path} has the kind and direction {found}, expected {expected}"
+        raise ConfigError(config, f"[models.{model.name}] path", problem)

@@ -8,7 +8,7 @@ import importlib
 import inspect
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
@@ -43,6 +43,7 @@ FUNCTIONS = {  # by the verbs with which the names of steps begin
     "translate": "phrasescore.workflows.experiment.functions:translate_row",
     "measure": "phrasescore.workflows.experiment.functions:measure_text",
 }
+OF_ROWS = ("tune", "translate", "measure")  # the functions that add to the table
 _NOTHING = 1e-3  # a feature with a smaller share, from 0 to 1, hardly changes any model score
 REPORT, WORK = "report.json", "tuning"  # of tuning, in the folder of a system
 
@@ -99,12 +100,14 @@ def run_step(message: bytes, progress: ProgressCallback | None) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """What translates a row, except its weights."""
+    """What translates a row, except its weights, which tuning writes to its folder."""
 
+    folder: Path
     moses_ini: Path
     search: tuple[Network, ...] = ()
     lists: tuple[Column, ...] = ()
-    columns: tuple[Column, ...] = ()
+    names: tuple[str, ...] = ()  # the names in n-best lists of `search`, then of `lists`
+    columns: tuple[Column, ...] = ()  # with names such as ``TranslationModel0_4``
     nbest_size: int = 100
     limits: dict[str, Any] = field(default_factory=dict)
     moses_bin: Path | None = None  # the folder of Moses' programs; None for the embedded search
@@ -127,27 +130,11 @@ class Parts:
             **more,
         )
 
-    def tuned(self, folder: Path, absolute: frozenset[str]) -> System:
-        """Return the system that tuning has written to a folder.
-
-        :param absolute: the absolute paths that the user wrote.
-        """
-        curve = read_tune_report(folder / REPORT).confidence or ConfidenceCurve()
-        weights = load_weights(folder / WEIGHTS)
+    def tuned(self, absolute: frozenset[str]) -> System:
+        """Return the system with its tuned weights; ``absolute`` has the user's absolute paths."""
+        curve = read_tune_report(self.folder / REPORT).confidence or ConfidenceCurve()
+        weights = load_weights(self.folder / WEIGHTS)
         return self.system(weights, confidence=curve, absolute=absolute)
-
-
-@dataclass(frozen=True)
-class Layout:
-    """The features that a row has weights for; its folder has the weights."""
-
-    folder: Path
-    # The phrase table that is annotated, and its original number of scores.
-    table: str
-    num_scores: int
-    columns: tuple[str, ...]  # the added scores, in order
-    extra: dict[str, str]  # features that moses.ini lacks: their names in n-best lists, by model
-    of_lists: tuple[str, ...] = ()  # the names in ``extra`` that only n-best lists have
 
 
 @dataclass(frozen=True)
@@ -157,14 +144,13 @@ class Run:
     row: "Row"
     seed: int
     parts: Parts
-    layout: Layout
     inputs: tuple[Path, ...]  # everything that its translations depend on, except the weights
     earlier: tuple["Run", ...] = ()  # runs of rows with the same seed and a subset of features
 
     @property
     def folder(self) -> Path:
         """The folder of the tuned system."""
-        return self.layout.folder
+        return self.parts.folder
 
     @property
     def weights(self) -> Path:
@@ -179,11 +165,11 @@ class Run:
     @property
     def added(self) -> dict[str, str]:
         """The features that the row adds to moses.ini, by their labels in tuning reports."""
-        layout = self.layout
-        columns = enumerate(layout.columns, layout.num_scores)
-        return {f"{name}_0": model for model, name in layout.extra.items()} | {
-            f"{layout.table}_{place}": column for place, column in columns
-        }
+        labels = [f"{name}_0" for name in self.parts.names]
+        labels += [str(column.name) for column in self.parts.columns]
+        return dict(
+            zip(labels, (*self.row.search, *self.row.lists, *self.row.columns), strict=True)
+        )
 
     def output(self, text: "TextSet") -> Path:
         """Return the path of a text's translation."""
@@ -206,34 +192,31 @@ class Run:
         ]
         if idle:
             yield f"tuning found no use for {', '.join(idle)} (weight 0, or nearly)"
-        yield from report.warnings
 
 
 def tune_row(
     parts: Parts,
     source: Path,
     references: tuple[Path, ...],
-    output: Path,
-    *,
     translations: Path,
-    layout: Layout,
-    earlier: tuple[Layout, ...] = (),
+    *,
+    earlier: tuple[Parts, ...] = (),
     settings: RoundTuning = RoundTuning(),
     resume: bool = False,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> None:
-    """Find the weights of a row on dev, and write its system to a folder."""
+    """Find the weights of a row on dev, and write its system to its folder."""
     from phrasescore.workflows.tune_system import tune_system
 
     found = tune_system(
-        parts.system(start_weights(parts.moses_ini, layout, earlier)),
+        parts.system(start_weights(parts, earlier)),
         source,
         references,
-        output,
+        parts.folder,
         settings=settings,
-        work=output / WORK,
-        report=output / REPORT,
+        work=parts.folder / WORK,
+        report=parts.folder / REPORT,
         tokenized=True,
         resume=resume,
         compute=compute,
@@ -243,42 +226,50 @@ def tune_row(
         stream.writelines(line + b"\n" for line in found.translations())
 
 
-def start_weights(moses_ini: Path, new: Layout, earlier: tuple[Layout, ...]) -> WeightPair:
+def start_weights(parts: Parts, earlier: tuple[Parts, ...]) -> WeightPair:
     """Return a row's start weights, from the earlier row that is best on dev, or from moses.ini."""
     best = max(
         reversed(earlier),  # on ties, the row with the most features, then the latest one
         key=lambda row: (
             read_tune_report(row.folder / REPORT).reached,
-            len(row.columns) + len(row.extra),
+            len(row.columns) + len(row.names),
         ),
         default=None,
     )
-    usual = MosesIni.read(str(moses_ini)).tuneable_weights()
-    usual = dict(usual) | dict.fromkeys(new.extra.values(), (0.0,))
+    usual = MosesIni.read(str(parts.moses_ini)).tuneable_weights()
+    usual = dict(usual) | dict.fromkeys(parts.names, (0.0,))
     search = lists = usual
     if best is not None:
         search, lists = (
-            usual | _carried(weights, best, new) for weights in load_weights(best.folder / WEIGHTS)
+            usual | _carried(weights, best, parts)
+            for weights in load_weights(best.folder / WEIGHTS)
         )
-    return WeightPair({name: search[name] for name in search if name not in new.of_lists}, lists)
+    of_lists = parts.names[len(parts.search) :]
+    return WeightPair({name: search[name] for name in search if name not in of_lists}, lists)
 
 
-def _carried(weights: Weights, old: Layout, new: Layout) -> Weights:
-    carried = {}
-    renamed = {name: new.extra[model] for model, name in old.extra.items()}
-    for name, values in weights.items():
-        if name == old.table:
-            columns = dict(zip(old.columns, values[old.num_scores :], strict=True))
-            added = (columns.get(column, 0.0) for column in new.columns)
-            carried[name] = (*values[: old.num_scores], *added)
-        else:
-            carried[renamed.get(name, name)] = values
+def _carried(weights: Weights, old: Parts, new: Parts) -> Weights:
+    names = dict(zip((*new.search, *new.lists), new.names, strict=True))
+    renamed = {
+        name: names[column]
+        for column, name in zip((*old.search, *old.lists), old.names, strict=True)
+    }
+    carried = {renamed.get(name, name): values for name, values in weights.items()}
+    if new.columns:
+        table, _, num_scores = str(new.columns[0].name).rpartition("_")
+        first, added = weights[table][: int(num_scores)], weights[table][int(num_scores) :]
+        by_column = dict(zip(map(_nameless, old.columns), added, strict=True))
+        own = (by_column.get(_nameless(column), 0.0) for column in new.columns)
+        carried[table] = (*first, *own)
     return carried
 
 
+def _nameless(column: Column) -> Column:
+    return replace(column, name=None)
+
+
 def translate_row(
-    parts: Parts,  # noqa: ARG001  # the result depends on it
-    system: Path,
+    parts: Parts,
     source: Path,
     output: Path,
     *,
@@ -286,13 +277,13 @@ def translate_row(
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
 ) -> None:
-    """Translate a text with the system in the folder of a row, which has these parts.
+    """Translate a text with the system in the folder of a row.
 
     :param restored: a file for the translations as raw text.
     """
     from phrasescore.workflows.translate import translate
 
-    read = read_system(system)
+    read = read_system(parts.folder)
     translate(read, source, output, tokenized=True, compute=compute, progress=progress)
     if restored is not None:
         converter = TextConverter(str(output), read.text, None)

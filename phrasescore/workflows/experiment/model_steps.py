@@ -65,7 +65,6 @@ class NetworkSteps:
             (*run.inputs, *data.train, data.alignments, run.weights),
             (self._lists,),
             (self._lists.with_name(f"{self._lists.name}.work"),),
-            "n-best lists of the training text, with tables of the rest of it",
         )
 
     def _start(self, model: ModelPlan) -> ModelPlan:
@@ -118,8 +117,6 @@ class NetworkSteps:
     ) -> Step:
         output = self.wanted.model_folder(model.name, self.folder)
         compute = Compute(threads=model.threads or self.wanted.engine.threads)
-        names = ", ".join(path.name for path in read)
-        limits = (f"{value} {name}" for name, value in model.limits.items() if name != "seed")
         return Step(
             f"train {model.name}",
             function,
@@ -127,7 +124,6 @@ class NetworkSteps:
             read,
             (output,),
             (output.with_name(f"{output.name}.work"),),
-            ", ".join([f"{model.kind} from {names}", *limits]),
         )
 
 
@@ -156,5 +152,4 @@ def add_ngram_model(ini: MosesIni, texts: tuple[Path, ...], order: int, folder: 
         {"texts": texts, "output": output, "settings": settings},
         texts,
         (output,),
-        description=f"{order}-grams of {', '.join(path.name for path in texts)}",
     )

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from phrasescore.settings.training import RoundTuning
 from phrasescore.systems.folder import INI, SYSTEM, write_system
 from phrasescore.workflows.experiment import functions
 from phrasescore.workflows.experiment.config import Experiment, TextSet, check_inputs
-from phrasescore.workflows.experiment.functions import Layout, Parts, Run
+from phrasescore.workflows.experiment.functions import Parts, Run
 from phrasescore.workflows.experiment.model_steps import (
     NetworkSteps,
     add_ngram_model,
@@ -39,14 +39,6 @@ class Plan:
     written: dict[Path, bytes]  # files that the experiment writes itself, before any step
     runs: tuple[Run, ...]  # ordered by replica, then by row
     names: FileNames
-    links: dict[Path, Path] = field(default_factory=dict)  # our links to the user's folders
-
-    def make_links(self) -> None:
-        """Make the links, unless they exist."""
-        for folder, link in self.links.items():
-            if not link.is_symlink():
-                link.parent.mkdir(parents=True, exist_ok=True)
-                link.symlink_to(os.path.relpath(folder, link.parent))
 
     def needed(self, rows: Collection[str]) -> list[Step]:
         """Return the steps that rows need, in order.
@@ -66,22 +58,16 @@ class Plan:
 
     def write_system(self, run: Run) -> None:
         """Write the system of a row that is tuned, with the names that its files have now."""
-        write_system(run.parts.tuned(run.folder, self.names.absolute), run.folder)
+        write_system(run.parts.tuned(self.names.absolute), run.folder)
         if run.folder.parent != self.names.folder:  # remains of a run with a single replica
             (run.folder.parent / SYSTEM).unlink(missing_ok=True)
 
 
-def build_plan(
-    wanted: Experiment, folder: Path, *, only_shown: bool = False, is_checked: bool = False
-) -> Plan:
-    """Return all steps, including finished ones.
-
-    :param only_shown: whether models may be in training.
-    :param is_checked: whether the inputs have been checked.
-    """
+def build_plan(wanted: Experiment, folder: Path, *, is_checked: bool = False) -> Plan:
+    """Return all steps, including finished ones, after checking the inputs unless it is done."""
     planner = _Planner(wanted, folder)
     if not is_checked:
-        check_inputs(wanted, (planner.table, *planner.files), only_shown=only_shown)
+        check_inputs(wanted, (planner.table, *planner.files))
     return planner.plan()
 
 
@@ -102,8 +88,6 @@ class _Planner:
         self._table_feature = feature
         self._old_table = _file(ini, feature.path)
         self.table = data.table or self._old_table
-        # Links to folders whose names a moses.ini cannot hold, by folder.
-        self._links: dict[Path, Path] = {}
         texts = data.monolingual
         order = ngram_order(ini) if texts else 0
         ini.rename_files(lambda path: self._name(path, _file(ini, path)))
@@ -115,11 +99,7 @@ class _Planner:
     def _name(self, written: str, path: Path) -> str:
         """Return the name of a file in our moses.ini, given its name in the user's."""
         name = written if os.path.isabs(written) else self._names.of(path)
-        if path_problem(name) and path_problem(name := os.path.relpath(path, self._folder)):
-            link = self._folder / "moses" / f"files{len(self._links)}"
-            link = self._links.setdefault(path.parent, link)
-            name = os.path.relpath(link / path.name, self._folder)
-        return name
+        return os.path.relpath(path, self._folder) if path_problem(name) else name
 
     def plan(self) -> Plan:
         rows = self._wanted.systems
@@ -141,7 +121,7 @@ class _Planner:
         for step in steps:
             unique.setdefault(step.name, step)
         steps = list(unique.values())
-        return Plan(tuple(steps), self._written, tuple(runs), self._names, self._links)
+        return Plan(tuple(steps), self._written, tuple(runs), self._names)
 
     def _runs(self) -> Iterator[Run]:
         rows, seeds = self._wanted.systems, self._wanted.tuning.seeds
@@ -157,8 +137,8 @@ class _Planner:
             for name, (row, parts, inputs) in zip(names, common, strict=True):
                 folder = self._folder / name / (f"seed{seed}" if len(seeds) > 1 else "")
                 earlier = (each for each in runs if each.row.features() <= row.features())
-                layout = self._layout(row, folder)
-                runs.append(Run(row, seed, parts, layout, inputs, tuple(earlier)))
+                own = replace(parts, folder=folder)
+                runs.append(Run(row, seed, own, inputs, tuple(earlier)))
             yield from runs
 
     def _parts(self, row: Row) -> Parts:
@@ -172,33 +152,28 @@ class _Planner:
             replace(column, name=f"{feature.name}_{place}")
             for place, column in enumerate(self._columns(row.columns), feature.num_features)
         )
+        wanted = self._wanted
+        prefixes = [
+            network_name(model.kind, **model.directions)
+            if (model := wanted.models.get(name)) is not None
+            else wanted.column(name, self._folder).label
+            for name in (*row.search, *row.lists)
+        ]
         return Parts(
+            folder=self._folder,
             moses_ini=ini,
-            search=self._columns(self._wanted.in_search(row)),
-            lists=self._columns(self._wanted.in_lists(row)),
+            search=self._columns(wanted.in_search(row)),
+            lists=self._columns(wanted.in_lists(row)),
+            names=tuple(number_names(prefixes)),
             columns=tuple(columns),
             nbest_size=row.nbest_size or engine.nbest_size,
             limits=engine.search,
             moses_bin=engine.moses_bin if engine.decoder == "moses" else None,
-            text=self._wanted.text,
+            text=wanted.text,
         )
 
     def _columns(self, names: Iterable[str]) -> tuple[Any, ...]:
         return tuple(self._wanted.column(name, self._folder) for name in names)
-
-    def _layout(self, row: Row, folder: Path) -> Layout:
-        names = (*self._wanted.in_search(row), *self._wanted.in_lists(row))
-        models = self._wanted.models
-        prefixes = [
-            network_name(models[name].kind, **models[name].directions)
-            if name in models
-            else self._wanted.column(name, self._folder).label
-            for name in names
-        ]
-        extra = dict(zip(names, number_names(prefixes), strict=True))
-        of_lists = tuple(extra[name] for name in self._wanted.in_lists(row))
-        feature = self._table_feature
-        return Layout(folder, feature.name, feature.num_features, row.columns, extra, of_lists)
 
     def _inputs(self, row: Row, parts: Parts) -> tuple[Path, ...]:
         files: tuple[Path | None, ...] = self.files
@@ -233,7 +208,6 @@ class _Planner:
                 (self.table, *_read_by(columns)),
                 (table,),
                 tuple(map(Path, work_files(str(table)))),
-                f"columns in {self._names.of(table)}",
             )
 
     def _ini_with_columns(self, table: Path, count: int) -> bytes:
@@ -256,10 +230,8 @@ class _Planner:
             "parts": run.parts,
             "source": dev.source,
             "references": dev.references,
-            "output": run.folder,
             "translations": run.output(dev),
-            "layout": run.layout,
-            "earlier": tuple(each.layout for each in run.earlier),
+            "earlier": tuple(each.parts for each in run.earlier),
             "settings": RoundTuning(
                 method=tuning.method,  # type: ignore[arg-type]  # it is checked
                 metric=tuning.metric,  # type: ignore[arg-type]
@@ -277,14 +249,12 @@ class _Planner:
             (*run.inputs, dev.source, *dev.references, *before),
             (run.weights, run.report, run.output(dev)),
             (run.folder / functions.WORK,),
-            "; ".join(filter(None, [f"weights on {dev.source.name}", row.describe()])),
         )
 
     def _translate(self, run: Run, text: TextSet) -> Step:
         output = run.output(text)
         settings: dict[str, Any] = {
             "parts": run.parts,
-            "system": run.folder,
             "source": text.source,
             "output": output,
             "compute": self._engine.compute,
@@ -297,7 +267,6 @@ class _Planner:
             settings,
             (*run.inputs, text.source, run.weights),
             tuple(dict.fromkeys((output, run.restored(text)))),
-            description=f"{text.source.name} to {self._names.of(output)}",
         )
 
     def _measure(self, run: Run, text: TextSet, program: Command) -> Step:
@@ -313,7 +282,6 @@ class _Planner:
             {"program": program, **files, "output": run.scores(text)},
             (*_read_by((program,)), source, run.restored(text), *references),
             (run.scores(text),),
-            description=f"{run.restored(text).name} by {program.title}",
         )
 
 

@@ -49,8 +49,7 @@ class RunningStep:
         resume: bool = False,
     ) -> None:
         self.step, self.state = step, state
-        # Seconds of earlier runs that were stopped.
-        self.before = state.spent
+        self._before = state.spent  # seconds of earlier runs that were stopped
         self._log = log
         settings = written(step.settings)
         message = {"function": step.function, "settings": settings, "resume": resume}
@@ -77,7 +76,7 @@ class RunningStep:
 
     def wait(self, seconds: float) -> int | None:
         """Wait for the process; return its exit code, or None after ``seconds``."""
-        self.state.spent = self.before + time.monotonic() - self._start
+        self.state.spent = self._before + time.monotonic() - self._start
         with contextlib.suppress(subprocess.TimeoutExpired):
             return self._process.wait(timeout=seconds)
         return None
@@ -114,12 +113,7 @@ class RunningStep:
         how = f"wrote no {missing[0]}" if code == 0 else f"ended with exit code {code}"
         if code < 0:
             how = f"was killed by signal {-code}"
-        problem = f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
-        partial = " and ".join(str(path) for path in self.step.partial if path.exists())
-        if code != 0 and self.before and partial:
-            # For example, an older version may have written a state that this version rejects.
-            problem += f" | to start this step over, remove {partial}"
-        return problem
+        return f"{self.step.name} {how} (log: {self._log}): {self._tail()}"
 
     def _tail(self) -> str:
         """Return the last lines that this run wrote to the log, joined into one line."""

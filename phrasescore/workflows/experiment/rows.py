@@ -24,9 +24,6 @@ UNKNOWN_WORDS = "unknown_words"
 _OWN_TABLES = {
     "backward": '[models.backward] with kind = "rnnsearch" and right_to_left = true',
     "reverse": '[models.reverse] with kind = "encoder-decoder" and reverse = true',
-    "lm": "[features.lm] with lm = FILE",
-    "lexicon": "[features.lexicon] with lexicon = FILE",
-    "reverse_lexicon": "[features.reverse_lexicon] with reverse_lexicon = FILE",
 }
 # The kinds of networks for tables, the search and so on, as text for messages.
 _OF_PHRASES = " or ".join(kind_names(scores_phrases=True))
@@ -169,19 +166,15 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     if model.start is not None:
         model = _like_its_start(own, model, models.get(model.start) or ModelPlan(model.start))
     named = model.kind or name
-    if not model.kind and name not in KINDS:
-        problem = old_names.renamed("model", name, old_names.MODELS)
-        raise own.error("kind", f"is missing: {problem or 'expected a kind of network'}")
     kind = KINDS.get(named)
     if kind is None:
-        problem = old_names.renamed("kind", named, old_names.KINDS)
-        other = f"{unknown('value', named, sorted(KINDS))}, got {named!r}"
-        raise own.error("kind", problem or other)
-    if model.preset is not None:
-        problem = old_names.renamed("preset", model.preset, old_names.PRESETS)
-        if problem is not None and model.preset not in preset_names(kind):
-            raise own.error("preset", problem)
-        own.check_choice("preset", model.preset, preset_names(kind))
+        what, names = ("kind", old_names.KINDS) if model.kind else ("model", old_names.MODELS)
+        problem = old_names.renamed(what, named, names) or unknown("kind of network", named, KINDS)
+        raise own.error("kind", problem)
+    if model.preset is not None and model.preset not in preset_names(kind):
+        renamed = old_names.renamed("preset", model.preset, old_names.PRESETS)
+        other = unknown("preset", model.preset, preset_names(kind))
+        raise own.error("preset", renamed or other)
     config = Config.preset(model.preset or kind.default_preset)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
     config.override(limits, path=f"{table.path}: [models.{name}]")

@@ -19,6 +19,7 @@ from phrasescore.io.folders import locked
 from phrasescore.progress import Progress, ProgressCallback, format_duration
 from phrasescore.systems.folder import SYSTEM
 from phrasescore.workflows.experiment.config import Experiment, read_experiment
+from phrasescore.workflows.experiment.functions import OF_ROWS
 from phrasescore.workflows.experiment.plan import Plan, build_plan
 from phrasescore.workflows.experiment.process import RunningStep, stop
 from phrasescore.workflows.experiment.steps import Step, StepStates, check_experiment_folder
@@ -34,11 +35,8 @@ _LOOK_EVERY = 0.1  # seconds to wait for one step before the next step is polled
 def plan_experiment(
     config: StrPath, folder: StrPath, *, rows: Sequence[str] = ()
 ) -> list[tuple[Step, bool]]:
-    """Return the steps of an experiment in order, with whether each is done.
-
-    Models may still be in training. Nothing is written.
-    """
-    _, plan = _prepare(config, folder, only_shown=True)
+    """Return the steps of an experiment in order, with whether each is done; write nothing."""
+    _, plan = _prepare(config, folder)
     steps = plan.needed(rows) if rows else plan.steps
     done = StepStates(plan.names, plan.written).done(steps)
     return list(zip(steps, done, strict=True))
@@ -70,52 +68,41 @@ def run_experiment(
     :raises PhrasescoreError: if an input is missing or wrong, or a step fails; the message ends
         with the last lines of the step's log.
     """
-    wanted, plan = _prepare(config, folder, only_shown=False)
+    wanted, plan = _prepare(config, folder)
     steps = plan.needed(rows) if rows else plan.steps
-    outputs = {run.report for run in plan.runs}
-    for run in plan.runs:
-        for text in wanted.data.texts:
-            outputs |= {run.output(text), run.scores(text)}
-    # Outputs that exist for the current settings; an older run may have left others.
-    existing: set[Path] = set()
     with locked(plan.names.folder) as lock:
         states = StepStates(plan.names, plan.written)
         states.write_files()
-        plan.make_links()
         done = set(compress(plan.steps, states.done(plan.steps)))
-        for run in plan.runs:
-            if not any(run.report in step.outputs for step in done):
-                # Its weights belong to other networks or settings.
-                (run.folder / SYSTEM).unlink(missing_ok=True)
         _logger.info("%d of %d steps are done", len(done.intersection(steps)), len(steps))
+        for run in plan.runs:
+            if any(run.report in step.outputs for step in done):
+                plan.write_system(run)
+            else:  # its weights belong to other networks or settings
+                (run.folder / SYSTEM).unlink(missing_ok=True)
 
-        def add(step: Step) -> bool:
-            translated = outputs.intersection(step.outputs)
-            existing.update(translated)
+        def after(step: Step, was_run: bool) -> None:
+            done.add(step)
             for run in plan.runs:
                 if run.report in step.outputs:
                     plan.write_system(run)
-            return bool(translated)
-
-        def after(step: Step, was_run: bool) -> None:
-            if add(step) and was_run:
+            if was_run and step.function in OF_ROWS:
                 found = table(is_final=False)
                 write_table(found, plan.names, command, is_final=False)
                 if show is not None:
                     show(found)
 
         def table(*, is_final: bool) -> SystemsTable:
+            existing = {path for step in done for path in step.outputs}
             warnings = [
                 f"{step.name}: {line}"
                 for step in plan.steps
-                if states.is_done(step)
+                if step in done
                 for line in states.state(step).warnings
             ]
             return measure(wanted, plan, existing, warnings, is_final=is_final)
 
-        for step in done:
-            add(step)
-        if existing and show is not None:
+        if show is not None and any(step.function in OF_ROWS for step in done):
             show(table(is_final=False))
         logs, jobs = plan.names.folder / LOGS, wanted.engine.jobs
         run_steps(
@@ -126,13 +113,13 @@ def run_experiment(
         return result
 
 
-def _prepare(config: StrPath, folder: StrPath, *, only_shown: bool) -> tuple[Experiment, Plan]:
+def _prepare(config: StrPath, folder: StrPath) -> tuple[Experiment, Plan]:
     if not os.fspath(folder):
         raise ArgumentError("--output: expected the name of a folder, found ''")
     absolute = Path(os.path.realpath(folder))
     check_experiment_folder(absolute)
     wanted = read_experiment(os.fspath(config))
-    return wanted, build_plan(wanted, absolute, only_shown=only_shown)
+    return wanted, build_plan(wanted, absolute)
 
 
 def run_steps(
@@ -163,14 +150,11 @@ def run_steps(
     def position(step: Step) -> str:
         return f"step {steps.index(step) + 1} of {len(steps)}"
 
-    def log_of(step: Step) -> Path:
-        return logs / f"{re.sub('[ /]', '.', step.name)}.log"
-
     def start(step: Step) -> RunningStep:
         is_resumed = states.begin(step)
         say(f"{position(step)}: {step.name}{' (resumed)' if is_resumed else ''}")
         _logger.debug("$ %s", step)
-        log = log_of(step)
+        log = logs / f"{re.sub('[ /]', '.', step.name)}.log"
         for path in (log, *step.outputs, *step.partial):
             path.parent.mkdir(parents=True, exist_ok=True)
         resume = is_resumed and bool(step.partial)
@@ -195,7 +179,6 @@ def run_steps(
                 if states.is_done(step):
                     after(step, False)
                     continue
-                states.read_log(step, log_of(step))
                 if states.recover(step):
                     finish(step)
                 else:

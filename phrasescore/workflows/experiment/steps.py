@@ -28,7 +28,6 @@ from phrasescore.workflows.experiment.functions import written
 
 STATE = "steps.json"
 TABLE_FILES = ("table.txt", "table.toml")
-_WARNING = "phrasescore: warning: "  # the beginning of a line in a log
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,6 @@ class Step:
     outputs: tuple[Path, ...]  # the files and folders that exist when the step is done
     # Files of a killed run, which the function can continue; removed before a fresh start.
     partial: tuple[Path, ...] = ()
-    description: str = ""  # what the step does, for a dry run
 
     def __str__(self) -> str:
         """Return the function and its settings in one line."""
@@ -185,14 +183,6 @@ class StepStates:
             if not are_done[-1]:
                 unfinished.update(step.outputs)
         return are_done
-
-    def read_log(self, step: Step, log: Path) -> None:
-        """Add the warnings in a step's log that a run did not read before it was killed."""
-        last_run = log.read_text(errors="replace").rpartition("\n$ ")[2] if log.exists() else ""
-        state = self.state(step)
-        lines = [line for line in last_run.splitlines() if line.startswith(_WARNING)]
-        found = (line.removeprefix(_WARNING) for line in lines)
-        state.warnings = list(dict.fromkeys([*state.warnings, *found]))
 
     def recover(self, step: Step) -> bool:
         """Return whether a killed run left complete outputs."""

@@ -1,7 +1,6 @@
 """The table of an experiment: the score of each system, its deviation and its significance."""
 
 import os
-import re
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from itertools import chain
@@ -19,7 +18,7 @@ from phrasescore.evaluation.comparison import (
 from phrasescore.evaluation.sentences import read_sentences
 from phrasescore.evaluation.significance import MeanMetric, Row
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
-from phrasescore.evaluation.tune_report import TuneReport, read_tune_report
+from phrasescore.evaluation.tune_report import read_tune_report
 from phrasescore.features.program import Command, ProgramScore
 from phrasescore.io.output import open_output
 from phrasescore.report.make_report import make_report
@@ -30,13 +29,11 @@ from phrasescore.workflows.experiment.plan import Plan
 from phrasescore.workflows.experiment.steps import TABLE_FILES, FileNames
 
 REPORT = "report"  # the folder of the page
-_QUICK_SECTIONS: tuple[SectionName, ...] = ("results", "tuning")
 _MEAN = "the mean over the replicas ± their standard deviation"
 METRICS: dict[TableMetric, str] = {
     "bleu": f"BLEU on the tokenised text (as in multi-bleu.perl): {_MEAN}.",
     "word_accuracy": f"Word accuracy, 1 minus the word error rate, in percent: {_MEAN}.",
 }
-_IN_RUNS = r" \(in \d+ of \d+ runs\)$"  # the end of a remark on some replicas
 ROUNDS = "rounds: tuning rounds; + means that the limit ended tuning, and more rounds could help."
 
 
@@ -73,18 +70,15 @@ def measure(
         _row(name, own, existing, (scores[name], others[name]), texts, names)
         for name, own in runs_by_name.items()
     )
-    remarks = [(row.name, remark) for row in rows for remark in row.remarks]
-    # A warning from tuning is already one of the remarks.
-    known = tuple(f": {re.sub(_IN_RUNS, '', remark)}" for _, remark in remarks)
     is_compared = any(each.p_value is not None for row in rows for each in row.scores.values())
     all_notes = (
         METRICS[metric],
         *signatures.values(),
         *([P_VALUES] if is_compared else []),
         ROUNDS,
-        *(f"* {name}: {remark}." for name, remark in remarks),
+        *(f"* {row.name}: {remark}." for row in rows for remark in row.remarks),
         *describe(wanted),
-        *(f"Warning of {warning}." for warning in warnings if not warning.endswith(known)),
+        *(f"Warning of {warning}." for warning in warnings),
     )
     described = (
         TableText(
@@ -95,7 +89,7 @@ def measure(
         )
         for text in texts
     )
-    return SystemsTable(metric, all_notes, tuple(warnings), tuple(described), rows)
+    return SystemsTable(metric, all_notes, tuple(described), rows)
 
 
 def _compare(
@@ -163,11 +157,7 @@ def _row(
     names: FileNames,
 ) -> TableRow:
     done = [(run, read_tune_report(run.report)) for run in runs if run.report in existing]
-    counts = Counter(
-        remark
-        for run, report in done
-        for remark in (*run.remarks(report), *_worse(run, report, existing))
-    )
+    counts = Counter(remark for run, report in done for remark in run.remarks(report))
     best = max(done, key=lambda pair: pair[1].reached, default=None)
     scores, others = measured
     return TableRow(
@@ -181,7 +171,6 @@ def _row(
         ),
         features=runs[0].row.describe(),
         system="" if best is None else names.of(best[0].folder),
-        reports=tuple(names.of(run.report) for run, _ in done),
         outputs={
             text.name: tuple(map(names.of, _outputs(runs, text, existing)))
             for text in texts
@@ -190,15 +179,6 @@ def _row(
         scores=scores,
         others=others,
     )
-
-
-def _worse(run: Run, report: TuneReport, existing: Collection[Path]) -> Iterator[str]:
-    """Yield a remark if a system is worse than an earlier one with a subset of its features."""
-    parts = [each for each in run.earlier if each.report in existing]
-    scores = {each.row.name: read_tune_report(each.report).reached for each in parts}
-    name = max(scores, key=lambda name: scores[name], default=None)
-    if name is not None and report.reached < scores[name]:
-        yield f"on dev it is worse than {name}, whose features it has: {name}'s weights are better"
 
 
 def describe(wanted: Experiment) -> Iterator[str]:
@@ -237,7 +217,7 @@ def write_table(
             # Paths may have bytes that are not UTF-8; TOML has no notation for them.
             stream.write(text.encode(errors="replace"))
     if any(row.scores for row in table.rows):
-        only = () if is_final else _QUICK_SECTIONS
+        only: tuple[SectionName, ...] = () if is_final else ("results",)
         # The page names files as the user does here.
         given = os.path.relpath(names.folder)
         make_report(names.folder / REPORT, experiment=given, only=only, command=command)

@@ -23,7 +23,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, same_file, shorten
 from phrasescore.records import split_words
 from phrasescore.systems.text import TextProcessing, load_rules
-from phrasescore.systems.text_checks import in_other_casing, likely_cause, warn_of_form
+from phrasescore.systems.text_checks import UnknownWordCheck, likely_cause, warn_of_form
 from phrasescore.workflows.building.language_model import read_sentences
 from phrasescore.workflows.building.preparation import CORPUS
 
@@ -31,11 +31,6 @@ _logger = logging.getLogger(__name__)
 
 _LINES = 2_000  # of each text, whose words are looked up
 _LONGEST = 10  # words of a phrase that is looked up: of `build --characters`
-# A text is warned of if a larger share of its words is unknown, or unknown but known in another
-# casing. With 1,000 sentence pairs of news, English with Luganda or Hausa, these were at most 28 %
-# and 1.5 % of the words of other news, 70 % and more of another language's words, and 7 to 16 % in
-# Luganda and its English if either the text or the training text was in lower case.
-_MANY_UNKNOWN, _MANY_CASED = 0.5, 0.05
 _FIRST = 1_000  # sentence pairs of a system's corpus that must be in the given training text
 
 Text = tuple[Path, ...]  # the source, and the translations
@@ -83,7 +78,7 @@ class SystemText:
     def _check_words(self, sides: Sequence[tuple[int, Path]]) -> None:
         samples: list[list[Sequence[str]]] = []
         for side, path in sides:
-            sentences = list(islice(self._sentences(side, path), _LINES + 1))
+            sentences = list(islice(self._sentences(side, path), _LINES))
             if self.characters:
                 sentences = [split_line(str(path), *line) for line in enumerate(sentences, start=1)]
             samples.append(sentences)
@@ -94,15 +89,12 @@ class SystemText:
             for words, field in zip(known, fields, strict=False):
                 words.update(field.split())
         for (side, path), sentences in zip(sides, samples, strict=True):
-            words, first = known[min(side, 1)], sentences[:_LINES]
-            lines = f" the first {_LINES:,} lines" if len(sentences) > _LINES else ""
-            unknown = Counter(word for word in chain(*first) if word not in words)
-            if (total := sum(map(len, first))) == 0:
-                problem = f"expected sentences, found no words{lines and f' in{lines}'}"
-                raise DataError(str(path), None, problem)
+            words = known[min(side, 1)]
+            unknown = Counter(word for word in chain(*sentences) if word not in words)
+            if (total := sum(map(len, sentences))) == 0:
+                raise DataError(str(path), None, "expected sentences, found no words")
             unit = "characters" if self.characters else "words"
-            part = f"{total:,} {unit}{lines and f' of{lines}'}"
-            problem = f"{unknown.total():,} of {part} are not in {self.table.name}"
+            problem = f"{unknown.total():,} of {total:,} {unit} are not in {self.table.name}"
             if 2 * unknown.total() > total:
                 examples = ", ".join(shorten(word) for word, _ in unknown.most_common(3))
                 cause = f"{likely_cause(unknown, words)} are source and translation swapped?"
@@ -142,25 +134,14 @@ class SystemText:
 
 
 def check_words(texts: Sequence[Path], target: Path) -> None:
-    """Warn about texts in another language, casing or tokenisation than the target side."""
+    """Warn about texts in another language or tokenisation than the target side."""
     known = {word for line in read_monolingual_text(str(target)) for word in line.words}
     for path in texts:
         sentences = list(islice(read_sentences(str(path)), _LINES))
-        words = Counter(chain.from_iterable(sentences))
-        unknown = Counter({word: times for word, times in words.items() if word not in known})
-        cased = in_other_casing(unknown, known)
-        is_other = unknown.total() > _MANY_UNKNOWN * words.total()
-        if is_other or cased.total() > _MANY_CASED * words.total():
-            found = unknown if is_other else cased
-            _logger.warning(
-                "%s: %.0f%% of its first %s words are not in %s, such as %s: %s",
-                path,
-                100 * found.total() / words.total(),
-                f"{words.total():,}",
-                target,
-                ", ".join(shorten(word) for word, _ in found.most_common(3)),
-                likely_cause(found, known),
-            )
+        check = UnknownWordCheck(str(path), {str(target): known})
+        for words in sentences:
+            check.count(words)
+        check.warn()
         warn_of_form(
             str(path), sentences, tokenizes=False, cures=("", "tokenise it as in training")
         )

@@ -120,11 +120,11 @@ def test_of_one_replica_it_is_the_test_of_sacrebleu(spoilt: float) -> None:
     first, second = texts(2, 0.1), texts(3, spoilt)
     metric = Bleu([references])
     found = randomization_p_value(
-        metric, statistics(metric, [first]), statistics(metric, [second]), trials=4000, seed=1
+        metric, statistics(metric, [first]), statistics(metric, [second]), trials=4000, seed=SEED
     )
     lines = [[" ".join(words) for words in system] for system in (references, first, second)]
     metrics = [BLEU(tokenize="none", force=True, references=[lines[0]])]
-    theirs = run_paired_test(PairedTest("approximate", 4000, 1), metrics, lines[1:])
+    theirs = run_paired_test(PairedTest("approximate", 4000, SEED), metrics, lines[1:])
     assert found == theirs[0].systems[1].p_value
 
 

@@ -3,7 +3,6 @@
 from phrasescore.report.blocks import (
     Block,
     Estimates,
-    Fact,
     Intervals,
     Lines,
     MarkedGroup,
@@ -37,7 +36,7 @@ def odd_blocks() -> tuple[Block, ...]:
     numbers = tuple(float(number) for number in range(count))
     text = "".join(ODD)
     differs = tuple(number % 2 == 0 for number in range(count))
-    line = MarkedLine(text, 50.0, ODD, (0, 1, 2, 2, 4, 4, 0), (False,) * count, differs)
+    line = MarkedLine(text, 50.0, ODD, (0, 1, 2, 2, 4, 4, 0), differs)
     marked = MarkedGroup(
         text, (MarkedSentence(1, tuple((name, name) for name in ODD), (line,)),), text
     )
@@ -55,6 +54,6 @@ def odd_blocks() -> tuple[Block, ...]:
 
 def odd_report() -> Report:
     text = "".join(ODD)
-    facts = tuple(Fact(name, name) for name in ODD)
+    left_out = tuple((name, name) for name in ODD)
     sections = (Section("odd", text, text, odd_blocks(), ODD),)
-    return Report(text, facts, sections, text, command=text, origin=text)
+    return Report(text, left_out, sections, text, command=text, origin=text)

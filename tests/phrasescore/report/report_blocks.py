@@ -1,15 +1,16 @@
 """Blocks of a section by their names, for tests of sections."""
 
+from collections.abc import Callable
 from typing import Any
 
 from phrasescore.records import PhrasePair
 from phrasescore.report.blocks import Intervals, Lines, Points, Section, Table
-from phrasescore.report.inputs import ReportInputs, SectionPlan, TablePair
+from phrasescore.report.inputs import MadeSection, ReportInputs, TablePair
 
 
-def section_of(plan: SectionPlan, **inputs: Any) -> Section:
+def section_of(make: Callable[[ReportInputs], MadeSection], **inputs: Any) -> Section:
     """Return the section that is made of some inputs."""
-    section = plan.make(ReportInputs(**inputs)).section
+    section = make(ReportInputs(**inputs)).section
     assert section is not None
     return section
 

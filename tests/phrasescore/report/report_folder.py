@@ -95,5 +95,5 @@ def block(report: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def facts(report: dict[str, Any]) -> dict[str, str]:
-    return dict(report["facts"])
+def left_out(report: dict[str, Any]) -> dict[str, str]:
+    return dict(report["left_out"])

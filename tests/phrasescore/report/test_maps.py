@@ -85,9 +85,9 @@ def test_a_map_has_the_perplexity_that_is_told(
 # Sections
 
 
-def vectors(points: int, *, same: bool = False, dimensions: int = 5) -> Vectors:
+def vectors(points: int, *, same: bool = False) -> Vectors:
     numbers = np.random.default_rng(0)
-    shape = (points, dimensions)
+    shape = (points, 5)
     made = np.ones(shape) if same else numbers.normal(size=shape)
     names = tuple(f"w{number}" for number in range(points))
     return Vectors("m: words", "words-1", made, names, names, "Words.")
@@ -100,7 +100,7 @@ def test_words_are_mapped_by_neighbours_and_sentences_by_components() -> None:
     )
     assert isinstance(words, Points)
     assert isinstance(sentences, Points)
-    assert "perplexity 3 (instead of 30, because there are only 10 points)" in words.caption
+    assert words.caption.endswith(" t-SNE, perplexity 3.")
     plane, _ = principal_components(vectors(10).vectors)
     assert sentences.x == pytest.approx(plane[:, 0], rel=1e-3)
     assert sentences.y == pytest.approx(plane[:, 1], rel=1e-3)
@@ -112,7 +112,6 @@ def test_words_are_mapped_by_neighbours_and_sentences_by_components() -> None:
     [
         (vectors(3), "m: words: a map needs 4 points, found 3"),
         (vectors(6, same=True), "m: words: all 6 vectors are the same"),
-        (vectors(6, dimensions=1), "m: words: a map needs vectors of 2 dimensions"),
     ],
 )
 def test_a_map_that_cannot_be_is_left_out_with_the_reason(given: Vectors, reason: str) -> None:

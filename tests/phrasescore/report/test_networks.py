@@ -113,7 +113,6 @@ def test_curves_are_perplexities_by_update() -> None:
     assert (held_out.name, held_out.x, held_out.y) == ("m, held-out data", (20.0,), (5.5,))
     assert (seen.name, seen.x) == ("m, data of the updates", (10.0, 20.0))
     assert seen.y == pytest.approx((8.0, 1.0))
-    assert figure.caption.endswith(" Points above 1,000,000 are left out.")
     rows = table_of(section, "training-models").rows
     assert rows[0][:3] == ("m", "lstm", "target")
     assert rows[0][4:6] == (1, 2)
@@ -130,9 +129,3 @@ def test_the_loss_of_lists_is_not_drawn_as_a_perplexity() -> None:
     assert len(blocks_of(section_of(training, models=[("m", model)]))) == 2
     section = section_of(training, models=[("m", dataclasses.replace(model, record=record))])
     assert list(blocks_of(section)) == ["training-models"]
-
-
-def test_no_points_are_said_to_be_left_out_where_all_are_drawn() -> None:
-    section = section_of(training, models=[("m", trained(CurvePoint(10, 0.5, 1.0, 5.5)))])
-    figure = blocks_of(section)["training-curves"]
-    assert "left out" not in figure.caption

@@ -14,10 +14,10 @@ from phrasescore.records import PhrasePair
 from phrasescore.report import inputs, phrases
 from phrasescore.report.blocks import Points, Section
 from phrasescore.report.inputs import (
+    MadeSection,
     NamedModel,
     ReportInputs,
     Reservoir,
-    SectionPlan,
     SourcePhrase,
     TableChoice,
     TablePair,
@@ -35,7 +35,7 @@ def make(monkeypatch: pytest.MonkeyPatch) -> Make:
     """Return a function that makes a section of what was chosen, and of what networks say of it."""
 
     def section(
-        plan: SectionPlan,
+        plan: Callable[[ReportInputs], MadeSection],
         choice: TableChoice,
         scores: dict[str, list[float]],
         drawn: dict[str, list[list[CountedSample]]] | None = None,
@@ -59,7 +59,7 @@ PAIRS = [
 
 
 def test_each_pair_is_a_point_with_both_scores_and_both_phrases(make: Make) -> None:
-    choice = TableChoice(PAIRS, [], [], [], num_pairs=1000, num_long=0)
+    choice = TableChoice(PAIRS, [], [], [], num_pairs=1000)
     points = blocks_of(make(phrases.scores, choice, {"rnn": [-1.0, -3.0, -2.0, -5.0]}))["scores-1"]
     assert isinstance(points, Points)
     # A probability of 0 is where Moses has it.
@@ -73,15 +73,7 @@ def test_each_pair_is_a_point_with_both_scores_and_both_phrases(make: Make) -> N
         "extracted once",
     )
     assert not points.is_map
-    assert " 4 of 1,000 pairs. " in points.caption
-
-
-def test_correlations_are_those_of_scores_in_a_line(make: Make) -> None:
-    pairs = [pair("a", "a", probability) for probability in (0.5, 0.25, 0.125)]
-    scores = [2 * math.log(each.scores[0]) for each in pairs]
-    choice = TableChoice(pairs, [], [], [], num_pairs=3, num_long=0)
-    points = blocks_of(make(phrases.scores, choice, {"rnn": scores}))["scores-1"]
-    assert points.caption.endswith("1.00 (Pearson), 1.00 of their ranks (Spearman).")
+    assert points.caption.endswith(" 4 of 1,000 pairs.")
 
 
 # The table's best are c, a, d (b and e behind); the network's are b, a, d.
@@ -96,7 +88,7 @@ NETWORK = [math.log(probability) for probability in (0.25, 0.5, 0.01, 0.125, 0.0
 
 
 def chosen(frequent: list[SourcePhrase], rare: list[SourcePhrase]) -> TableChoice:
-    return TableChoice([], [], frequent, rare, num_pairs=0, num_long=0)
+    return TableChoice([], [], frequent, rare, num_pairs=0)
 
 
 def test_preferences_are_the_three_best_of_the_table_and_of_the_network(make: Make) -> None:
@@ -172,7 +164,7 @@ def test_frequent_sources_are_long_have_three_targets_and_come_by_their_counts()
     choice = choose_from_table(table)
     assert sources(choice.frequent) == ["i j k l", "m n o p", "a b c d"]
     assert [phrase.times for phrase in choice.frequent] == [22, 17, 15]
-    assert (choice.num_pairs, choice.num_long) == (14, 4)
+    assert choice.num_pairs == 14
     assert [len(phrase.targets) for phrase in choice.frequent] == [3, 3, 3]
 
 

@@ -1,17 +1,15 @@
-"""The section of results: its table, figure and sentence; groups of sentences, and weights."""
+"""The section of results: its table, figure and sentence; groups of sentences."""
 
 import math
 
-import msgspec
 import pytest
 
 from phrasescore.evaluation.comparison import ComparedSystem, Comparison
 from phrasescore.evaluation.sentences import Sentences
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
-from phrasescore.evaluation.tune_report import TuneReport
 from phrasescore.report import results
 from phrasescore.report.blocks import Intervals, Table
-from phrasescore.report.results import group_intervals, weights_table
+from phrasescore.report.results import group_intervals
 from tests.phrasescore.evaluation.test_systems_table import score
 from tests.phrasescore.report.report_blocks import section_of
 
@@ -155,26 +153,3 @@ def test_groups_of_few_sentences_are_not_drawn(monkeypatch: pytest.MonkeyPatch) 
     assert figure.rows == ("1-5",)
     assert [len(each.values) for each in figure.series] == [1, 1]
     assert figure.caption.endswith("1-5: 10, 6-10: 1. Groups of fewer than 10 are not drawn.")
-
-
-def tuned(*features: dict[str, object]) -> TuneReport:
-    counts = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 1, "hypotheses": 1}
-    return msgspec.convert({**counts, "start": 1, "reached": 2, "features": features}, TuneReport)
-
-
-def test_weights_of_systems_stand_side_by_side() -> None:
-    lm = {"name": "LM0_0", "start": 1, "weight": 0.5}
-    rnn = {"name": "TM0_4", "start": 0, "weight": 0.1}
-    lists = {"name": "RNNsearch0_0", "start": 0, "weight": 0.2}
-    reports = {
-        "base": tuned(lm),
-        "+lists": tuned({**lm, "search": 0.4}, lists),
-        "+rnn": tuned(lm, rnn),
-    }
-    table = weights_table(reports)
-    assert table.columns == ("feature", "base", "+lists (search)", "+lists (lists)", "+rnn")
-    assert table.rows == (
-        ("LM0_0", 0.5, 0.4, 0.5, 0.5),
-        ("RNNsearch0_0", None, None, 0.2, None),
-        ("TM0_4", None, None, None, 0.1),
-    )

@@ -1,6 +1,5 @@
 """The sections of reports that are made of a table, texts and models."""
 
-import json
 import sys
 from typing import Any
 
@@ -19,8 +18,8 @@ from tests.phrasescore.report.report_folder import (
     WORDS,
     Folder,
     block,
-    facts,
     keys,
+    left_out,
 )
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -39,13 +38,12 @@ def test_a_table_and_its_model_make_the_papers_tables_and_figures(folder: Folder
     report = folder.make("table", models="rnn")
     assert keys(report) == ["preferences", "scores", "words", "phrases", "training"]
     assert len(block(report, "phrases-1")["x"]) == 12
-    told = facts(report)
-    assert told["phrase table"] == "table: 36 pairs; 12 source phrases of 4 words or more"
-    assert told["left out: alignments"] == (
+    told = left_out(report)
+    assert told["alignments"] == (
         "needs --source, --references or --translation and a --model of the "
         "kind rnnsearch or transformer"
     )
-    assert told["left out: parses"] == "needs --source and a --model of the kind grconv"
+    assert told["parses"] == "needs --source and a --model of the kind grconv"
     frequent, rare = (block(report, f"preferences-{name}") for name in ("frequent", "rare"))
     assert [row[1] for row in frequent["rows"]] == [9] * 6 + [3] * 4
     assert [row[1] for row in rare["rows"]] == [3] * 6
@@ -69,9 +67,9 @@ def test_a_reverse_model_is_set_against_the_first_score_and_has_no_preferences(
     report = folder.make("table", models="reverse-rnn")
     assert keys(report) == ["scores", "words", "training"]
     assert {round(2.718281828**x, 6) for x in block(report, "scores-1")["x"]} == {0.25}
-    told = facts(report)
-    assert "every --model is a reverse model" in told["left out: preferences"]
-    assert "every --model is a reverse model" in told["left out: phrases"]
+    told = left_out(report)
+    assert "every --model is a reverse model" in told["preferences"]
+    assert "every --model is a reverse model" in told["phrases"]
 
 
 def test_samples_without_an_end_are_left_out(
@@ -101,7 +99,7 @@ def test_attention_and_soft_parses_are_of_the_same_sentences(folder: Folder) -> 
     assert block(report, "alignment-1-2")["row_labels"] == ["the", "street", "is", "big", "</s>"]
     assert block(report, "parse-1-1")["words"] == ["la", "maison", "est", "bleue"]
     # Three sentences make no map.
-    assert facts(report)["left out: sentences"].endswith("a map needs 4 points, found 3")
+    assert left_out(report)["sentences"].endswith("a map needs 4 points, found 3")
 
 
 def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
@@ -111,7 +109,7 @@ def test_a_reverse_model_parses_the_references(folder: Folder) -> None:
     report = folder.make(models="reverse-gr gr", **arguments)
     assert block(report, "parse-1-3")["words"] == ["la", "maison"]
     problem = "reverse-gr reads the target side: needs --references"
-    assert facts(report)["left out: parses"] == problem
+    assert left_out(report)["parses"] == problem
 
 
 # Maps
@@ -135,7 +133,7 @@ def test_a_reverse_model_maps_the_references(folder: Folder) -> None:
     assert block(report, "sentences-1")["labels"][1] == "house the"
     report = folder.make(models="reverse-deep", **arguments)
     problem = "reverse-deep reads the target side: needs --references"
-    assert facts(report)["left out: sentences"] == problem
+    assert left_out(report)["sentences"] == problem
 
 
 def test_a_language_model_has_words_and_a_curve(folder: Folder) -> None:
@@ -169,7 +167,7 @@ def test_equal_systems_have_no_differences_and_who_asks_is_told(folder: Folder) 
     both = [("base", "base"), ("again", "base")]
     report = folder.make(translations=both, references=["ref"])
     assert keys(report) == ["results", "groups"]
-    assert "left out: differences" not in facts(report)
+    assert "differences" not in left_out(report)
     with pytest.raises(PhrasescoreError, match="differences: all systems have the same matches"):
         folder.make(translations=both, references=["ref"], only=["differences"])
 
@@ -183,26 +181,14 @@ def test_a_group_of_one_sentence_has_no_spread(folder: Folder) -> None:
     assert series["low"][1] == series["values"][1] == series["high"][1]
 
 
-def test_weights_and_an_experiment_are_shown(folder: Folder) -> None:
-    features = [
-        {"name": "LM0_0", "start": 0.5, "search": 0.4, "weight": 0.25},
-        {"name": "RNNsearch0_0", "start": 0.0, "search": None, "weight": 0.125},
-    ]
-    values = {"method": "mert", "metric": "BLEU", "seed": 1, "sentences": 3, "hypotheses": 9,
-              "start": 1.0, "reached": 2.0, "features": features}  # fmt: skip
+def test_an_experiment_without_translations_has_its_results(folder: Folder) -> None:
     (folder.path / "exp").mkdir()
-    folder.write("exp/tuned.json", json.dumps(values))
-    rows = (TableRow("base", reports=("tuned.json",), scores={"dev": SystemScore((30.0,))}),)
+    rows = (TableRow("base", scores={"dev": SystemScore((30.0,))}),)
     table = SystemsTable("bleu", texts=(TableText("dev", tuned=True),), rows=rows)
     folder.write("exp/table.toml", table.to_toml())
     report = folder.make(experiment="exp")
-    assert block(report, "weights")["columns"] == ["feature", "base (search)", "base (lists)"]
-    assert block(report, "weights")["rows"] == [
-        ["LM0_0", 0.4, 0.25], ["RNNsearch0_0", None, 0.125]
-    ]  # fmt: skip
-    assert keys(report) == ["results", "tuning"]
+    assert keys(report) == ["results"]
     assert report["lead"] == "base has 30.00 BLEU on dev."
-    assert "translations" not in facts(report)
 
 
 def test_of_many_rows_the_first_and_the_best_translations_are_compared(folder: Folder) -> None:
@@ -215,9 +201,8 @@ def test_of_many_rows_the_first_and_the_best_translations_are_compared(folder: F
     table = SystemsTable("bleu", texts=(text,), rows=rows)
     folder.write("exp/table.toml", table.to_toml())
     report = folder.make(experiment="exp")
-    names = [value.partition(":")[0] for name, value in report["facts"] if name == "translations"]
+    names = [series["name"] for series in block(report, "groups-1")["series"]]
     assert names == ["row0.0", *(f"row{n}.0" for n in range(3, 12))]
-    assert facts(report)["references"] == "ref: 3 sentences"
     (folder.path / "ref").unlink()
     assert keys(folder.make(experiment="exp")) == ["results"]
 
@@ -230,7 +215,7 @@ def test_without_the_packages_for_maps_the_rest_is_there(
     assert keys(report)[0] == "results"
     kinds = {found["kind"] for section in report["sections"] for found in section["blocks"]}
     assert not {"points", "lines", "intervals"} & kinds
-    told = facts(report)
-    assert told["left out: words"] == "this section needs pip install 'phrasescore[report]'"
+    told = left_out(report)
+    assert told["words"] == "needs pip install 'phrasescore[report]'"
     with pytest.raises(PhrasescoreError, match="pip install 'phrasescore\\[report\\]'"):
         folder.make(models="rnn", only=["words"])

@@ -128,12 +128,7 @@ test.test = { source = "test.en", references = "test.fr" }
 @pytest.mark.parametrize(
     ("systems", "models", "problem"),
     [
-        ("'+RNN'", "[models.rnn]", "[models.rnn] kind: is missing: the model rnn is now encoder-"),
-        (
-            "'+RNN'",
-            "[models.rnn]\nkind = 'encoder-decoder'",
-            "[models] rnn: the model rnn is now encoder-decoder: rename the table",
-        ),
+        ("'+RNN'", "[models.rnn]", "[models.rnn] kind: the model rnn is now encoder-decoder"),
         ("{name = 'x', columns = ['rnn']}", "", "row 'x': the model rnn is now encoder-decoder"),
         (
             "'+RNNsearch'",

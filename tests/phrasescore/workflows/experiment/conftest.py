@@ -15,7 +15,7 @@ given = json.load(sys.stdin)
 verb, settings = given["function"], given["settings"]
 with open({calls!r}, "a") as calls:
     calls.write(verb + "\\n")
-output = pathlib.Path(settings["output"])
+output = pathlib.Path(settings.get("output") or settings["parts"]["folder"])
 if verb == "train":
     output.mkdir()
     (output / "config.toml").write_text(f'kind = "{{settings["kind"]}}"')

@@ -241,18 +241,6 @@ def test_little_time_is_saved_on_rounds_and_sentences_and_said(
     assert {row.name: row.iterations for row in wanted.systems}["+joint"] == 5
 
 
-@pytest.mark.parametrize(
-    ("lines", "counted"),
-    [(2_000, "dev.s: 1 of 2,000 words are not"), (2_001, " of 2,000 words of the first 2,000 li")],
-)
-def test_a_count_of_the_first_lines_says_so(folder: Path, lines: int, counted: str) -> None:
-    word = (folder / "dev.s").read_text().split()[0]
-    (folder / "dev.s").write_text(f"{word}\n" * (lines - 1) + "nonsense\n")
-    (folder / "dev.t").write_text((folder / "dev.t").read_text().split("\n")[0] + "\n")
-    (folder / "dev.t").write_text((folder / "dev.t").read_text() * lines)
-    assert counted in succeeded(init()).stderr
-
-
 def test_paths_in_the_folder_move_with_it_and_others_are_absolute(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -353,7 +341,7 @@ def test_text_is_prepared_as_the_system_s_own_text(folder: Path) -> None:
         (TEXTS.replace("train.t", "short"), "short:1200: expected as many lines as train.s has"),
         (TEXTS.replace("dev.t", "short"), "dev.s:13: expected as many lines as short has"),
         (TEXTS.replace("train.t", "train.s"), "in the model's language"),
-        (TEXTS + " --alignments dev.t", "dev.t: expected 1,200 lines, as "),
+        (TEXTS + " --alignments dev.t", "expected as many lines as "),
     ],
 )
 def test_texts_that_cannot_be_right_are_refused(folder: Path, texts: str, problem: str) -> None:

@@ -11,7 +11,7 @@ from moses_integration.ini_text import named_files
 from moses_integration.moses_ini import MosesIni
 from phrasescore.features.program import Command
 from phrasescore.systems.system import read_system
-from tests.command_line import run, succeeded
+from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.workflows.experiment.experiment_folder import planned
 from tests.phrasescore.workflows.experiment.tiny_language import write_language
 
@@ -123,17 +123,14 @@ def test_all_steps_are_done_where_data_move_that_have_absolute_names(here: Path)
     assert not (here.parent / "calls").exists()
 
 
-def test_a_folder_that_a_moses_ini_cannot_name_gets_a_link(here: Path) -> None:
+def test_a_folder_that_a_moses_ini_cannot_name_is_refused(here: Path) -> None:
     (here / "the system").mkdir()
     for name in ("moses.ini", "table"):
         (here / name).rename(here / "the system" / name)
     text = (here / "x.toml").read_text()
     (here / "x.toml").write_text(text.replace('"moses.ini"', '"the system/moses.ini"'))
-    succeeded(run("experiment", "here/x.toml", "-o", "here/new"))
-    here.rename(here.parent / "there")
-    check_done("there/x.toml", "there/new")
-    named = MosesIni.read("there/new/moses.ini").named_paths()
-    assert named == ["moses/files0/table", str(here.parent / "lm.arpa")]
+    problem = "expected a path without blanks and '#', found '../the system/table'"
+    check_refusal(run("experiment", "here/x.toml", "-o", "here/new"), problem)
 
 
 @pytest.mark.parametrize(

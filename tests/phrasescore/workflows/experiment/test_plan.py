@@ -69,7 +69,7 @@ def test_each_row_is_tuned_and_translates_with_what_it_has(folder: Path) -> None
         assert steps[name].settings["compute"] == Compute(workers=2, threads=3)
         assert {Path(cslm.model), parts.moses_ini, folder / "lm.arpa"} <= set(steps[name].inputs)
     own = out / "+CSLM+RNN"
-    assert steps["tune +CSLM+RNN seed 1"].settings["output"] == own
+    assert steps["tune +CSLM+RNN seed 1"].settings["parts"].folder == own
     assert steps["tune +CSLM+RNN seed 1"].outputs == (
         own / "weights", own / "report.json", own / "dev.out"
     )  # fmt: skip
@@ -215,7 +215,7 @@ def test_features_that_are_no_networks_are_columns_and_features_of_lists(folder:
     write_tuned(start, {"LM0": (5.0,)})
     (folder / "out" / "moses.ini").write_text(INI)
     tune = steps["tune +lm seed 1"].settings
-    search, lists = start_weights(tune["parts"].moses_ini, tune["layout"], tune["earlier"])
+    search, lists = start_weights(tune["parts"], tune["earlier"])
     assert lists == {
         "TM0": (0.5, 0.25), "LM0": (5.0,),
         "LSTM0": (0.0,), "KenLM0": (0.0,), "Lexicon0": (0.0,), "LengthRatio0": (0.0,),
@@ -265,7 +265,6 @@ path = "old"
     assert plan.steps[6].settings["settings"] == NewNetwork(
         preset="encoder-decoder-small", reverse=True, minutes=1.5, changes=changes
     )
-    assert plan.steps[6].description == "encoder-decoder from table, 1.5 minutes"
     assert plan.steps[6].partial == (folder / "out" / "models" / "reverse.work",)
 
 
