@@ -273,7 +273,7 @@ from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 from phrasescore.workflows.score import score as score
 
 # done: SegmentSummary = phrasescore.segment("test.en", "model", "test.fr", reverse_model="back")
-# print(done.too_long)
+# print(done.work.summary())
 from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 
 # segment("test.en", "model", "test.fr", reverse_model="back")

@@ -17,12 +17,9 @@ from moses_integration.alignments import Numbers, Starts, parse_block
 from phrasescore.io.corpora import FIELD_SEPARATOR, ParallelLine, read_parallel_text
 from phrasescore.io.output import writing
 from phrasescore.io.ragged import RaggedBuilder
-from phrasescore.io.text import read_lines
 
 # Stands for the missing word of an unaligned word in the lexical tables.
 NULL = "NULL"
-
-_Aligned = tuple[ParallelLine, bytes]  # a sentence pair, and the line with its links
 
 
 @dataclass(frozen=True)
@@ -123,18 +120,19 @@ def read_corpus(
     :param block_words: number of words, of both sides together, after which a block ends.
     """
     numbers = _NumberedWords(), _NumberedWords()
-    text = zip(read_parallel_text(source, target), read_lines(alignments), strict=True)
+    text = read_parallel_text(source, target, alignments)
     blocks: list[Path] = []
     sentences = 0
     while pairs := _take(text, block_words):
         arrays: list[Any] = []
         for side in range(2):
             rows = RaggedBuilder()
-            for line, _ in pairs:
+            for line in pairs:
                 rows.add([numbers[side][word] for word in line.pair[side]])
             built = rows.build()
             arrays += [built.values, built.starts]
-        arrays += parse_block([links for _, links in pairs], alignments, sentences)
+        links = [line.raw.rpartition(b"\n")[2] for line in pairs]
+        arrays += parse_block(links, alignments, sentences)
         blocks.append(folder / f"sentences.{len(blocks)}")
         SentenceBlock(*arrays).save(blocks[-1])
         sentences += len(pairs)
@@ -142,11 +140,11 @@ def read_corpus(
     return AlignedCorpus(first, second, tuple(blocks))
 
 
-def _take(text: Iterator[_Aligned], most: int) -> list[_Aligned]:
+def _take(text: Iterator[ParallelLine], most: int) -> list[ParallelLine]:
     """Return the next sentence pairs, until they have ``most`` words or the text ends."""
     taken, words = [], 0
-    for line, links in text:
-        taken.append((line, links))
+    for line in text:
+        taken.append(line)
         words += sum(map(len, line.pair))
         if words >= most:
             break

@@ -196,6 +196,5 @@ def export(ctx: click.Context, /, path: str, output: str, **given: Any) -> None:
         raise ArgumentError("--weights requires --format moses")
     done = run(path, output, **given)
     kind = f"{done.kind} {done.name}" if done.name else done.kind
-    size = f"{done.num_bytes_in_moses / 1e6:,.0f} MB in Moses"
-    _logger.info("%s: order %d, %s words; %s", kind, done.order, f"{done.input_words:,}", size)
+    _logger.info("%s: order %d, %s words", kind, done.order, f"{done.input_words:,}")
     next_step.suggest()

@@ -39,25 +39,26 @@ def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[
 
 
 class ParallelLine(NamedTuple):
-    """The lines of both files, joined by a newline, and their words."""
+    """The lines of all files, joined by newlines, and the words of both texts."""
 
     raw: bytes
     pair: PhrasePair
 
 
 def read_parallel_text(
-    source: str, target: str, *, allow_empty: bool = False
+    source: str, target: str, *others: str, allow_empty: bool = False
 ) -> Iterator[ParallelLine]:
     """Yield each sentence with its translation lazily, in order.
 
     In training text an empty line is an error: aligners and cleaning scripts write no empty lines,
     so the files are not clean or do not belong together. ``<s>`` and ``</s>`` are errors, too.
 
+    :param others: files with as many lines, such as word alignments.
     :param allow_empty: whether to accept empty lines and all words, as outside of training text.
     """
     words = sentence_words if allow_empty else _words
     number = 0
-    for number, lines in enumerate(read_together(source, target), start=1):
+    for number, lines in enumerate(read_together(source, target, *others), start=1):
         sides = (words(source, number, lines[0]), words(target, number, lines[1]))
         yield ParallelLine(b"\n".join(lines), PhrasePair._make(sides))
     if number == 0:

@@ -258,7 +258,7 @@ class _NgramOrder:
         if not self.num_kept:
             cause = "after --prune" if self._num_with.any() else "because its sentences are short"
             raise PhrasescoreError(
-                f"the text has no {size}-gram {cause}; --order must be at most {size - 1}"
+                f"the text has no {size}-gram {cause}; the order must be at most {size - 1}"
             )
         try:
             return _discounts(size, self._num_with)

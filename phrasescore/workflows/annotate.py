@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -115,7 +115,7 @@ def _annotate(
 ) -> AnnotateSummary:
     blocks = read_table_blocks(table)
     first = next(blocks)
-    write = None if new is None else new.declare(first.num_scores)
+    system = None if new is None else new.declare(first.num_scores)
     above_limit: list[int] = []
     kept = 0
     with Scoring.of(wanted, compute=compute.on_workers(), of_phrases=True) as scorer:
@@ -144,8 +144,8 @@ def _annotate(
                 meter.update(block.num_lines)
             # Written before the table appears: if that fails, the run can be resumed.
             target.flush()
-            if write is not None:
-                write()
+            if new is not None and system is not None:
+                new.write(system)
     if meter.done and not kept and not resume:  # of the whole table
         _logger.warning("%s: no source phrase occurs in the texts", shown_path(table))
     if above_limit:
@@ -199,8 +199,8 @@ class NewSystem:
         written = [str(folder / name) for name in (INI, WEIGHTS, SYSTEM)]
         return [self.system.path, *self.system.files()], written
 
-    def declare(self, num_scores: int) -> Callable[[], None]:
-        """Return a function that writes the new system, except its table."""
+    def declare(self, num_scores: int) -> System:
+        """Declare the columns in the moses.ini, and return the new system."""
         folder, ini, more = Path(self.output).parent, self.ini, len(self.columns)
         ini.folder = ini.folder or "."
         ini.move(folder)
@@ -213,7 +213,7 @@ class NewSystem:
             replace(column, name=f"{name}_{num_scores + place}")
             for place, column in enumerate(self.columns)
         )
-        system = replace(
+        return replace(
             self.system,
             moses_ini=folder / INI,
             paths_from=folder,  # in which the table appears last
@@ -222,11 +222,11 @@ class NewSystem:
             absolute=self.system.absolute | {*filter(os.path.isabs, input_files(self.columns))},
         )
 
-        def write() -> None:
-            ini.write(str(folder / INI))
-            write_system(system, folder)
-
-        return write
+    def write(self, system: System) -> None:
+        """Write the new system, except its table."""
+        folder = Path(self.output).parent
+        self.ini.write(str(folder / INI))
+        write_system(system, folder)
 
 
 def _mark(blocks: Iterable[TableBlock], phrases: TextPhrases) -> Iterator[TableBlock]:

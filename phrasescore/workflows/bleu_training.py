@@ -14,7 +14,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import layer_settings
 from phrasescore.settings.kinds import find_kind
 from phrasescore.settings.training import ListTraining, NewNetwork, UnfinishedRun
-from phrasescore.systems.system import System, read_system
+from phrasescore.systems.system import read_system
 from phrasescore.workflows.column_training import fine_tune_column
 from phrasescore.workflows.experiment.texts import SystemText, find_alignment
 from phrasescore.workflows.fold_lists import check_folds, write_fold_lists
@@ -74,7 +74,14 @@ def train_for_bleu(
             run.publish(keep=state.keep_work)
             return load_checkpoint(output).record
         work = run.path
-        source, target, links = _prepare(read, SystemText.of(ini, path), pair, aligned, work)
+        own = SystemText.of(ini, path)
+        source, target = own.prepare({"train": pair}, work / "text")["train"]
+        links = find_alignment((path.parent, read.folder), (source, target))
+        links = links if aligned is None else Path(aligned)
+        if links is None:
+            problem = "found no file aligned.* of the text beside the phrase table"
+            raise ArgumentError(f"--alignments is missing: {problem}")
+        check_folds(read, source, target, links)
         run.finish_step("text")
         start = work / "start" if model is None else Path(model)
         again = {
@@ -108,17 +115,3 @@ def train_for_bleu(
         record = load_checkpoint(run.files).record
         run.publish(keep=state.keep_work)
     return record
-
-
-def _prepare(
-    system: System, text: SystemText, given: tuple[Path, Path], aligned: str | None, work: Path
-) -> tuple[Path, Path, Path]:
-    """Return the text in the system's words and its word alignment, after checking them."""
-    source, target = text.prepare({"train": given}, work / "text")["train"]
-    links = find_alignment((text.table.parent, system.folder), (source, target))
-    links = links if aligned is None else Path(aligned)
-    if links is None:
-        problem = "found no file aligned.* of the text beside the phrase table"
-        raise ArgumentError(f"--alignments is missing: {problem}")
-    check_folds(system, source, target, links)
-    return source, target, links

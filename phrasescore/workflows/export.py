@@ -38,6 +38,7 @@ Floats = NDArray[np.float32]
 _FORMAT = "NPLM's text model"  # in messages
 _NEVER = -100.0  # the score of words that occur in no text, Moses' lowest (moses/TypeDef.h)
 
+_TARGET_SYMBOLS = ("<unk>", "<s>", "</s>", "<null>")  # sources have no <null>
 NPLM_BLANKS = " \t\n"  # characters at which NPLM splits lines (src/util.cpp, readWordsFile)
 MOSES_BLANKS = " \t\n\v\f\r"  # characters at which Moses splits BilingualNPLM's vocabulary files
 
@@ -71,15 +72,6 @@ class NplmNetwork(NamedTuple):
         """The length of an n-gram: the context words and the predicted word."""
         return 1 + int(self.first.weights.shape[1]) // int(self.input_embeddings.shape[1])
 
-    @property
-    def num_bytes_in_moses(self) -> int:
-        """The memory that the first layer uses in Moses, nearly all that the model uses.
-
-        At startup, Moses multiplies it with the embeddings of all words (NPLM's src/model.cpp,
-        premultiply).
-        """
-        return 4 * len(self.first.weights) * len(self.input_words) * (self.order - 1)
-
 
 @dataclass(frozen=True, slots=True)
 class ExportSummary:
@@ -90,7 +82,6 @@ class ExportSummary:
     name: str | None
     order: int  # NPLM's order: the number of words that the network reads, plus 1
     input_words: int  # number of words in the shortlists, plus NPLM's symbols such as <unk>
-    num_bytes_in_moses: int  # memory that Moses needs for the network
 
 
 class _MosesFeature(NamedTuple):
@@ -158,13 +149,12 @@ def export(
     with ExitStack() as stack:
         write_nplm(feature.network, stack.enter_context(open_output(path)))
         for key, words in feature.vocabularies.items():
-            write_words(words, stack.enter_context(open_output(vocabularies[key])))
+            lines = "".join(f"{word}\n" for word in words)
+            stack.enter_context(open_output(vocabularies[key])).write(lines.encode())
         if ini is not None and new_ini_path is not None:
             ini.write(new_ini_path)
     network = feature.network
-    return ExportSummary(
-        feature.kind, name, network.order, len(network.input_words), network.num_bytes_in_moses
-    )
+    return ExportSummary(feature.kind, name, network.order, len(network.input_words))
 
 
 def export_system(
@@ -204,7 +194,7 @@ def export_system(
 def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
     network = checkpoint.model
     assert isinstance(network, CslmNetwork)
-    words = _target_words(checkpoint)
+    words = _own_words(checkpoint.target_vocabulary, *_TARGET_SYMBOLS)
     check_words(words)
     exported = _convert(network, words, network.embedding, "rectifier")
     return _MosesFeature(exported, "NeuralLM", {"factor": "0", "order": str(exported.order)})
@@ -213,8 +203,8 @@ def _cslm(checkpoint: Checkpoint) -> _MosesFeature:
 def _joint(checkpoint: Checkpoint) -> _MosesFeature:
     network = checkpoint.model
     assert isinstance(network, JointNetwork)
-    words = _target_words(checkpoint)
-    sources = _own_words(checkpoint.source_vocabulary, "<unk>", "<s>", "</s>")
+    words = _own_words(checkpoint.target_vocabulary, *_TARGET_SYMBOLS)
+    sources = _own_words(checkpoint.source_vocabulary, *_TARGET_SYMBOLS[:-1])
     for vocabulary in (words, sources):
         check_words(vocabulary, MOSES_BLANKS)
     exported = _convert(network, words, network.target_embedding, "tanh")
@@ -233,10 +223,6 @@ def _joint(checkpoint: Checkpoint) -> _MosesFeature:
 
 def _own_words(vocabulary: Vocabulary, *own: str) -> list[str]:
     return [*own, *map(vocabulary.word, range(len(Vocabulary.SYMBOLS), len(vocabulary)))]
-
-
-def _target_words(checkpoint: Checkpoint) -> list[str]:
-    return _own_words(checkpoint.target_vocabulary, "<unk>", "<s>", "</s>", "<null>")
 
 
 def _convert(
@@ -296,11 +282,6 @@ def check_words(words: Iterable[str], blanks: str = NPLM_BLANKS) -> None:
             problem = "is one of NPLM's own words" if word in seen else "contains a blank"
             raise ModelError(f"{_FORMAT} cannot hold the shortlist's word {word!r}: it {problem}")
         seen.add(word)
-
-
-def write_words(words: Iterable[str], output: BinaryIO) -> None:
-    """Write a vocabulary file for BilingualNPLM, one word per line with ``<unk>`` first."""
-    output.write("".join(f"{word}\n" for word in words).encode())
 
 
 def write_nplm(network: NplmNetwork, output: BinaryIO) -> None:

@@ -136,9 +136,11 @@ class _FoldBuilder:
         self._compute, self._progress = compute, progress
         ini = system.read_ini()
         read = DecoderConfiguration.read(ini.path, system.paths_from)
-        self._pairs = [line.pair for line in read_parallel_text(text.source, text.target)]
-        for number, (source, target, links) in enumerate(read_together(*text), start=1):
-            parse_links(links, len(source.split()), len(target.split()), text.alignments, number)
+        self._pairs = []
+        for number, (raw, pair) in enumerate(read_parallel_text(*text), start=1):
+            sizes = len(pair.source), len(pair.target)
+            parse_links(raw.rpartition(b"\n")[2], *sizes, text.alignments, number)
+            self._pairs.append(pair)
         if len(self._pairs) < _FEWEST:
             problem = f"expected at least {_FEWEST:,} sentence pairs to cut into {FOLDS} folds"
             raise DataError(text.source, None, f"{problem}, found {len(self._pairs):,}")

@@ -27,7 +27,6 @@ from phrasescore.systems.text_checks import UnknownWordCheck
 _logger = logging.getLogger(__name__)
 
 _USUAL_WIDTH = 10  # hypotheses in the beam, as in Cho et al. (2014b)
-_SHOWN_LINES = 5  # maximum number of lines that a message names
 
 
 @dataclass(slots=True)
@@ -143,7 +142,7 @@ class _CountedText:
         self._longest_trained = min(c.config.training.max_length for c in checkpoints.values())
         self._longest = self._too_long = 0
         self._counts = GenerateSummary()
-        self._lines_unfinished: list[int] = []
+        self._first_unfinished = 0  # the number of a line
 
     def sources(self) -> Iterator[Source]:
         check = UnknownWordCheck(self.path, self._vocabularies)
@@ -166,8 +165,8 @@ class _CountedText:
         self._counts.predicted_unknown_words += sum(target.unknown_words for target in targets)
         unfinished = left_out + sum(not target.finished for target in targets)
         if unfinished:
+            self._first_unfinished = self._first_unfinished or self._counts.lines
             self._counts.unfinished += unfinished
-            self._lines_unfinished.append(self._counts.lines)
 
     def finish(self, *, unfinished: str) -> GenerateSummary:
         """Return and log the counts; warn about long sentences and unfinished translations."""
@@ -180,10 +179,8 @@ class _CountedText:
                 f"the longest has {self._longest:,}: networks translate such lines badly"
             )
         if done.unfinished:
-            lines = ", ".join(map(str, self._lines_unfinished[:_SHOWN_LINES]))
-            more = ", ..." if len(self._lines_unfinished) > _SHOWN_LINES else ""
-            count = f"{done.unfinished:,} {unfinished}"
-            _logger.warning(f"{count} (--max-length), in lines {lines}{more}")
+            first = f"the first in line {self._first_unfinished:,}"
+            _logger.warning(f"{done.unfinished:,} {unfinished} (--max-length), {first}")
         if done.predicted_unknown_words:
             _logger.warning(f"{done.predicted_unknown_words:,} <unk> predicted, written as such")
         _logger.info(

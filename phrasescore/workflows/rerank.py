@@ -50,7 +50,7 @@ def rerank(
     """
     nbest, output, lists = os.fspath(nbest), os.fspath(output), optional_path(lists)
     check_files((nbest, weights_path(weights)), (output, lists))
-    score = _open_score(weights)
+    score = _MatchedSum(weights)
     every_list = read_every_list(
         nbest, allow_missing=allow_missing, cure="--allow-missing writes an empty line"
     )
@@ -75,22 +75,27 @@ def rerank(
             if list_file is not None:
                 list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
-        unweighted = _check_used(score, weights)
-    return RerankSummary(sentences, meter.done, moved, unweighted)
+        score.check_used()
+    return RerankSummary(sentences, meter.done, moved, tuple(sorted(score.unweighted)))
 
 
 def rerank_lists(lists: HypothesisLists, *, weights: WeightsSource) -> list[list[Hypothesis]]:
     """Return the hypotheses for each sentence in the order of a new score, as `rerank` does."""
     check_sequences(lists=lists)
-    score = _open_score(weights)
+    score = _MatchedSum(weights)
     lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
     if lists:
-        _check_used(score, weights)
+        score.check_used()
     return hypotheses_of(lines)
 
 
 class _MatchedSum(WeightedSum):
     """A weighted sum whose weights may have other names of the same features than the lists."""
+
+    def __init__(self, weights: WeightsSource) -> None:
+        self._where = weights_path(weights) or "the weights"
+        super().__init__(load_weights(weights).lists)
+        check_weights(self.weights, self._where)
 
     def __call__(self, nbest: NbestList) -> Values:
         """Return the weighted sum for each hypothesis; the first list says the names."""
@@ -99,23 +104,12 @@ class _MatchedSum(WeightedSum):
             self.weights = old_names.weights_for(names, self.weights)
         return super().__call__(nbest)
 
-
-def _open_score(weights: WeightsSource) -> WeightedSum:
-    known = load_weights(weights).lists
-    check_weights(known, _name_of(weights))
-    return _MatchedSum(known)
-
-
-def _check_used(score: WeightedSum, weights: WeightsSource) -> tuple[str, ...]:
-    used = {name: score.weights[name] for name in score.used}
-    check_weights(used, f"{_name_of(weights)}, of features that the lists have")
-    unused = [name for name in score.weights if name not in score.used]
-    if unused:
-        _logger.warning(
-            "no hypothesis has these features, which have weights: %s", ", ".join(unused)
-        )
-    return tuple(sorted(score.unweighted))
-
-
-def _name_of(weights: WeightsSource) -> str:
-    return weights_path(weights) or "the weights"
+    def check_used(self) -> None:
+        """Check the weights of features that the lists have; warn of other weights."""
+        used = {name: self.weights[name] for name in self.used}
+        check_weights(used, f"{self._where}, of features that the lists have")
+        unused = [name for name in self.weights if name not in self.used]
+        if unused:
+            _logger.warning(
+                "no hypothesis has these features, which have weights: %s", ", ".join(unused)
+            )

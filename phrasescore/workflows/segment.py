@@ -1,7 +1,6 @@
 """Translate a text segment by segment, using only networks (Pouget-Abadie et al., 2014)."""
 
 import json
-import logging
 import math
 import os
 from collections.abc import Iterator, Sequence
@@ -15,7 +14,7 @@ from phrasescore.devices import choose_device, torch_threads, usable_threads
 from phrasescore.errors import ArgumentError, DataError, ModelError
 from phrasescore.generation import segmentation
 from phrasescore.generation.beam_search import BeamSettings, beam_work
-from phrasescore.generation.generator import Generated, Generator
+from phrasescore.generation.generator import Generated, Generator, check_kinds
 from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode, read_lines, shorten
@@ -27,15 +26,12 @@ from phrasescore.systems.text_checks import UnknownWordCheck
 from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.load_model import ScoringModel
 
-_logger = logging.getLogger(__name__)
-
 
 @dataclass(frozen=True, slots=True)
 class SegmentSummary:
     """Counts from one run of `segment`."""
 
     work: segmentation.SegmentationWork
-    too_long: int  # number of segments that are longer than the forward model's training sentences
 
 
 @torch_threads(1)  # search and scoring have their own threads
@@ -103,8 +99,6 @@ def segment(
         max_segment=max_segment,
         cut=cut,
     )
-    longest, vocabulary = forward.config.training.max_length, forward.source_vocabulary
-    too_long = 0
     with ExitStack() as stack:
         translations = stack.enter_context(open_output(output))
         lines = None if details is None else stack.enter_context(open_output(details))
@@ -115,20 +109,13 @@ def segment(
             translations.write((" ".join(sentence.translation) + "\n").encode())
             if lines is not None:
                 lines.write(_format_segments(number, sentence))
-            spans = (sentence.words[each.start : each.end] for each in sentence.segments)
-            too_long += sum(len(vocabulary.ids(words)) > longest for words in spans)
             meter.update()
-    if too_long:
-        unit = "pieces" if vocabulary.is_subwords else "words"
-        _logger.warning(
-            f"{too_long:,} segments are longer than the longest in training ({longest:,} {unit}): "
-            "networks translate such segments badly"
-        )
-    return SegmentSummary(segmenter.work, too_long)
+    return SegmentSummary(segmenter.work)
 
 
 def _load_forward(path: str) -> Checkpoint:
-    checkpoint = _load_translator(f"--model {path}", path)
+    checkpoint = load_checkpoint(path)
+    check_kinds([checkpoint])
     if checkpoint.reverse:
         problem = "expected a model that predicts the target, found one trained with --reverse"
         raise ModelError(f"--model {path}: {problem}; is it the --reverse-model?")
@@ -137,7 +124,7 @@ def _load_forward(path: str) -> Checkpoint:
 
 def _load_reverse(path: str, forward: Checkpoint) -> Checkpoint:
     name = f"--reverse-model {path}"
-    checkpoint = _load_translator(name, path)
+    checkpoint = load_checkpoint(path)
     if not checkpoint.reverse:
         problem = f"{name}: expected a model trained with --reverse, found one that predicts its"
         raise ModelError(f"{problem} second text")
@@ -147,14 +134,6 @@ def _load_reverse(path: str, forward: Checkpoint) -> Checkpoint:
     if of_source > of_target:
         problem = f"{name}: expected a model that reads the language that --model writes; --model"
         raise ModelError(f"{problem} reads {of_source:,} of its words and writes {of_target:,}")
-    return checkpoint
-
-
-def _load_translator(name: str, path: str) -> Checkpoint:
-    checkpoint = load_checkpoint(path)
-    if not checkpoint.config.network.reads_source:
-        problem = f"{name}: expected a translation model,"
-        raise ModelError(f"{problem} found a language model ({checkpoint.config.kind})")
     return checkpoint
 
 
@@ -172,7 +151,6 @@ class _Bounds(msgspec.Struct):
 
 
 class _SegmentLine(msgspec.Struct):
-    words: int
     segments: list[_Bounds]
 
 
@@ -198,30 +176,19 @@ def _read_sizes(path: str, *, max_segment: int) -> Iterator[list[int]]:
     """Yield the segment sizes of each sentence that has words."""
     is_empty = True
     for number, raw in enumerate(read_lines(path), start=1):
-        sizes = _sizes(path, number, decode(path, number, raw))
+        text = decode(path, number, raw)
+        try:
+            line = msgspec.json.decode(text, type=_SegmentLine)
+        except (msgspec.DecodeError, RecursionError) as error:
+            problem = f"expected a line that --segments wrote, found {shorten(text)}"
+            raise DataError(path, number, problem) from error
+        sizes = [segment.end - segment.start for segment in line.segments]
         if not sizes:
             continue
-        if max(sizes) > max_segment:
-            limit = f"expected segments of at most {max_segment} words (--max-segment)"
-            raise DataError(path, number, f"{limit}, found a segment of {max(sizes)}")
+        if not 1 <= min(sizes) <= max(sizes) <= max_segment:
+            limit = f"expected segments of 1 to {max_segment} words (--max-segment)"
+            raise DataError(path, number, f"{limit}, found {sizes}")
         is_empty = False
         yield sizes
     if is_empty:
         raise DataError(path, None, "expected at least one sentence with words, found none")
-
-
-def _sizes(path: str, number: int, text: str) -> list[int]:
-    try:
-        line = msgspec.json.decode(text, type=_SegmentLine)
-    except (msgspec.DecodeError, RecursionError) as error:
-        problem = f"expected a line that --segments wrote, found {shorten(text)}"
-        raise DataError(path, number, problem) from error
-    bounds = [(segment.start, segment.end) for segment in line.segments]
-    expected_start = 0
-    for start, end in bounds:
-        if start != expected_start or end <= start:
-            raise DataError(path, number, f"expected adjacent segments, found {bounds}")
-        expected_start = end
-    if line.words != expected_start:
-        raise DataError(path, number, f"expected segments for {line.words} words, got {bounds}")
-    return [end - start for start, end in bounds]

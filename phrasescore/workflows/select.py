@@ -96,11 +96,6 @@ def select(
     check_files((*texts, *sides[0], *sides[1]), outputs)
     if len(texts) > 1 and same_file(*texts):
         raise ArgumentError("text and target are the same file: expected a text and a translation")
-    for kind, one, other in zip(("in-domain", "general"), *sides, strict=True):
-        if one is not None and other is not None and same_file(one, other):
-            _logger.warning(
-                "the %s models for both sides are the same file, but the languages differ", kind
-            )
     models = [
         None if one is None or other is None else CrossEntropyDifference(one, other)
         for one, other in sides
@@ -114,8 +109,7 @@ def select(
         if not chosen.any():
             problem = f"no line has a difference below {threshold:g}; the lowest is"
             raise PhrasescoreError(f"--threshold: {problem} {values.min():.4f}")
-    with ExitStack() as stack:
-        _write(stack, texts, outputs, chosen)
+    _write(texts, outputs, chosen)
     return SelectSummary(int(chosen.sum()), len(chosen), float(values[chosen].max()))
 
 
@@ -174,18 +168,17 @@ def _blocks(
         side.warn()
 
 
-def _write(
-    stack: ExitStack, texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags
-) -> None:
-    streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
+def _write(texts: Sequence[str], outputs: Sequence[str | None], chosen: Flags) -> None:
     number = 0
-    for number, (raws, _) in enumerate(_read(texts), start=1):
-        if number <= len(chosen) and chosen[number - 1]:
-            for stream, raw in zip(streams, raws, strict=True):
-                stream.write(raw + b"\n")
-    if number != len(chosen):
-        problem = f"has changed during the run: {len(chosen):,} lines, then {number:,}"
-        raise PhrasescoreError(f"{texts[0]}: {problem}")
+    with ExitStack() as stack:
+        streams = [stack.enter_context(open_output(name)) for name in outputs if name is not None]
+        for number, (raws, _) in enumerate(_read(texts), start=1):
+            if number <= len(chosen) and chosen[number - 1]:
+                for stream, raw in zip(streams, raws, strict=True):
+                    stream.write(raw + b"\n")
+        if number != len(chosen):
+            problem = f"has changed during the run: {len(chosen):,} lines, then {number:,}"
+            raise PhrasescoreError(f"{texts[0]}: {problem}")
 
 
 def choose_best(values: Floats, count: int) -> Flags:

@@ -36,16 +36,6 @@ _MODEL_FILES = {"config.toml", "model.safetensors", "training.json"}
 # A container's limit of CPU time: "200000 100000" (microseconds per period) or "max 100000".
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _GPU_FILE = Path("/dev/nvidia0")
-# What phrasescore's own metrics measure; TER is lower for better translations.
-_METRICS: dict[str, str] = {
-    "multi-bleu": "BLEU on the words of the file, as in Moses' multi-bleu.perl.",
-    "bleu": "BLEU; evaluate has sacrebleu's, with its signature.",
-    "chrf": "The F-score of character n-grams, chrF2.",
-    "chrf++": "chrF2 with n-grams of one and two words.",
-    "ter": "The translation edit rate: lower is better.",
-    "word_accuracy": "1 minus the word error rate, for lines of few words.",
-    "cer": "1 minus the character error rate in tune, which maximises; the rate in evaluate.",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +68,9 @@ def show(path: StrPath | None = None) -> "ModelReport | Overview":
         ``experiment``, whose best row is described, too.
     """
     if path is None:
-        return Overview(None, {**dict(_machine()), **dict(_features()), **dict(_metrics())})
+        others = ", ".join(name for name in METRICS if name not in TUNING_METRICS)
+        metrics = f"{', '.join(METRICS)}; tune has no {others}"
+        return Overview(None, {**dict(_machine()), **dict(_features()), "metrics": metrics})
     path = os.fspath(path)
     names = os.listdir(path) if os.path.isdir(path) else []
     if STEPS in names:
@@ -184,14 +176,6 @@ def _features() -> Iterator[tuple[str, str]]:
             continue
         only = "" if getattr(made, "not_of_phrases", None) is None else " Only for lists."
         yield f"feature {found.name}", f"{_about(made)}{only} ({found.package})"
-
-
-def _metrics() -> Iterator[tuple[str, str]]:
-    for name in METRICS:
-        yield (
-            f"metric {name}",
-            _METRICS[name] + ("" if name in TUNING_METRICS else " Not for tune."),
-        )
 
 
 def _about(made: object) -> str:

@@ -13,9 +13,8 @@ from moses_integration.list_features import FeatureColumns, Values
 from moses_integration.nbest import NbestList, read_every_list
 from moses_integration.weight_lines import is_sparse
 from phrasescore.errors import DataError, PhrasescoreError, shown_path, some_names
-from phrasescore.evaluation.sentences import check_aligned, read_sentences
+from phrasescore.evaluation.sentences import Sentences, check_aligned, read_sentences
 from phrasescore.io.journal import digest_text, new_digest
-from phrasescore.io.text import read_lines
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import FeatureLabel, Weights
@@ -87,7 +86,7 @@ def read_training_lists(
     texts = [read_sentences(source, is_source=True), *map(read_sentences, references)]
     check_aligned(texts)
     sources, first = texts[0].words, texts[1].words
-    linked = None if alignments is None else _read_affiliations(alignments, sources, first)
+    linked = None if alignments is None else _read_affiliations(alignments, *texts[:2])
     builder = ListStoreBuilder()
     reader = _Reader(checkpoint, builder, weights, feature, where)
     bleu, gains = Bleu([text.words for text in texts[1:]]), list[float]()
@@ -141,19 +140,15 @@ def read_training_lists(
 
 
 def _read_affiliations(
-    path: str, sources: Sequence[tuple[str, ...]], targets: Sequence[tuple[str, ...]]
+    path: str, source: Sentences, target: Sentences
 ) -> list[word_alignments.Affiliations]:
-    lines = list(read_lines(path))
-    if len(lines) != len(sources):
-        raise DataError(path, None, f"expected {len(sources):,} lines, found {len(lines):,}")
+    aligned = read_sentences(path)
+    check_aligned([source, target, aligned])
     found = []
-    for number, (line, *pair) in enumerate(zip(lines, sources, targets, strict=True), start=1):
-        source, target = map(len, pair)
-        found.append(
-            word_alignments.affiliate_sentence(
-                word_alignments.parse_links(line, source, target, path, number), source
-            )
-        )
+    rows = zip(aligned.texts, source.words, target.words, strict=True)
+    for number, (line, words, others) in enumerate(rows, start=1):
+        linked = word_alignments.parse_links(line.encode(), len(words), len(others), path, number)
+        found.append(word_alignments.affiliate_sentence(linked, len(words)))
     return found
 
 

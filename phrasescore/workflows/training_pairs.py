@@ -1,14 +1,12 @@
 """Read the pairs from which a network learns."""
 
 from collections.abc import Iterator
-from itertools import chain, zip_longest
+from itertools import chain
 
 from moses_integration.alignments import affiliate_sentence, parse_links
 from moses_integration.phrase_table import read_phrase_table
 from moses_integration.table_line import joint_count
-from phrasescore.errors import DataError, shown_path
 from phrasescore.io.corpora import check_no_marks, read_monolingual_text, read_parallel_text
-from phrasescore.io.text import read_lines
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.records import PhrasePair
 from phrasescore.settings.kinds import NetworkKind
@@ -38,13 +36,7 @@ def read_training_pairs(
 
 
 def _read_aligned_text(source: str, target: str, alignments: str) -> Iterator[CountedPair]:
-    text = read_parallel_text(source, target)
-    for number, (sentence, line) in enumerate(zip_longest(text, read_lines(alignments)), start=1):
-        if sentence is None or line is None:
-            ended, other = (source, alignments) if sentence is None else (alignments, source)
-            wanted = f"expected as many lines as {shown_path(other)} has"
-            raise DataError(ended, number, f"{wanted}, found the end of the file")
-        num_words = len(sentence.pair.source)
-        linked = parse_links(line, num_words, len(sentence.pair.target), alignments, number)
-        raw = b"%b\n%b" % (sentence.raw, line)
-        yield CountedPair(raw, sentence.pair, 1.0, affiliate_sentence(linked, num_words))
+    for number, (raw, pair) in enumerate(read_parallel_text(source, target, alignments), start=1):
+        sizes = len(pair.source), len(pair.target)
+        linked = parse_links(raw.rpartition(b"\n")[2], *sizes, alignments, number)
+        yield CountedPair(raw, pair, 1.0, affiliate_sentence(linked, len(pair.source)))

@@ -16,7 +16,7 @@ from phrasescore.records import WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import ListTuning
-from phrasescore.signals import EndedBySignal, raise_signal
+from phrasescore.signals import raise_signal
 from phrasescore.systems.system import read_weights
 from phrasescore.systems.tuning import (
     ListReader,
@@ -25,7 +25,6 @@ from phrasescore.systems.tuning import (
     feature_rows,
     with_contributions,
 )
-from tuning.methods import Tuned
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 
 _logger = logging.getLogger(__name__)
@@ -76,14 +75,20 @@ def tune(
     size = f"{pool.num_segments:,} sentences, {len(pool.stats):,} hypotheses"
     _logger.info("%s, %d weights", size, len(pool.labels))
     optimiser = Optimiser(settings, compute.threads)
-    tuned = _optimise(optimiser, pool, reader, first, progress)
-    rows, cut_short = feature_rows(pool, first, tuned.weights), None
-    try:
-        if report is not None:
-            rows = with_contributions(rows, pool, reader.metric, tuned.weights)
-    except (KeyboardInterrupt, EndedBySignal) as error:
-        cut_short = error  # only the report's details about each feature are missing
+    with Meter("tune", "steps", progress) as meter:
+
+        def count_step(line: str) -> None:
+            _logger.debug("%s", line)
+            meter.update(note=line)
+
+        optimiser.report = count_step
+        tuned = optimiser(pool, reader.metric, first, settings.seed)
     weights = named_weights(tuned.weights, pool.labels)
+    if output is not None:  # before details of the report, which may be interrupted
+        write_weights(os.fspath(output), WeightPair(weights, weights))
+    rows = feature_rows(pool, first, tuned.weights)
+    if report is not None:
+        rows = with_contributions(rows, pool, reader.metric, tuned.weights)
     found = TuneOutcome(
         WeightPair(weights, weights),
         TuneReport(
@@ -98,33 +103,12 @@ def tune(
             notes=tuned.notes,
         ),
     )
-    if output is not None:
-        write_weights(os.fspath(output), found.weights)
     if report is not None:
         found.write_report(report)
     found.log()
-    if cut_short is not None:
-        raise cut_short
     if optimiser.stopped_by is not None:
         raise_signal(optimiser.stopped_by)
     return found
-
-
-def _optimise(
-    optimiser: Optimiser,
-    pool: Pool,
-    reader: ListReader,
-    first: Vector,
-    progress: ProgressCallback | None,
-) -> Tuned:
-    with Meter("tune", "steps", progress) as meter:
-
-        def count_step(line: str) -> None:
-            _logger.debug("%s", line)
-            meter.update(note=line)
-
-        optimiser.report = count_step
-        return optimiser(pool, reader.metric, first, optimiser.tuning.seed)
 
 
 def _start_vector(start: WeightsSource, pool: Pool) -> Vector:

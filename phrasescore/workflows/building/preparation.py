@@ -4,18 +4,19 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from moses_integration.alignments import parse_links
 from moses_integration.ini_text import path_problem
-from phrasescore.engines import open_pool
+from phrasescore.engines import LoadedWork, open_pool
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError, shown_path
 from phrasescore.io.characters import BOUNDARY
 from phrasescore.io.corpora import read_together
 from phrasescore.io.journal import digest_content
-from phrasescore.io.moses_text import load_tokenizer, train_truecaser
+from phrasescore.io.moses_text import train_truecaser
 from phrasescore.io.output import check_files, open_output
 from phrasescore.io.text import is_stream, read_lines, same_file
 from phrasescore.language_models.ngram_scorer import read_ngram_order
@@ -35,33 +36,15 @@ _BLOCK = 500  # lines
 _CURES = ("give raw text, or leave out --tokenize", "tokenise it, or let --tokenize do it")
 
 
-class _LineRows(NamedTuple):
-    """Consecutive lines of several files, and the number of lines before them."""
-
-    before: int
-    rows: list[tuple[bytes, ...]]
+_Rows = list[tuple[int, tuple[bytes, ...]]]  # the number of each line, and the lines of all files
 
 
-@dataclass(frozen=True)
-class _Preparing:
-    """Work for an engine: prepare lines of files; lines of further files stay as they are."""
-
-    rules: Sequence[LineRules]
-
-    def load(self) -> Callable[[_LineRows], list[Sequence[Any]]]:
-        """Return a function that prepares each row, which has a line of each file."""
-        prepare = [rules.load() for rules in self.rules]
-
-        def compute(lines: _LineRows) -> list[Sequence[Any]]:
-            return [
-                [
-                    *(one(number, raw) for one, raw in zip(prepare, row, strict=False)),
-                    *row[len(prepare) :],
-                ]
-                for number, row in enumerate(lines.rows, start=lines.before + 1)
-            ]
-
-        return compute
+def _prepare(rules: Sequence[Callable[[int, bytes], str]], rows: _Rows) -> list[Sequence[Any]]:
+    """Return the sentences of each row; lines of further files stay as they are."""
+    return [
+        [*(rule(number, raw) for rule, raw in zip(rules, row, strict=False)), *row[len(rules) :]]
+        for number, row in rows
+    ]
 
 
 @dataclass(frozen=True)
@@ -146,25 +129,20 @@ class TextPreparer:
         rules = [replace(each, characters=self.inputs.settings.characters) for each in rules]
         counts = self._write_corpus(rules[:2], folder, aligned)
         if self.inputs.lm_texts:
-            longest = 0
             with open_output(str(more)) as stream:
                 for each in rules[2:]:
-                    length = 0
+                    has_words = False
                     with self._prepared([each]) as rows:
                         for (sentence,) in rows:
                             stream.write(sentence.encode() + b"\n")
-                            length = max(length, _num_tokens(sentence))
-                    if length == 0:
+                            has_words = has_words or bool(sentence)
+                    if not has_words:
                         raise DataError(each.path, None, "expected a text, found no word")
-                    longest = max(longest, length)
-                self._check_order(longest, self.inputs.lm_texts[0])
         return counts
 
     def _rules(self) -> list[LineRules]:
         inputs = self.inputs
         source, target = inputs.settings.tokenize or (None, None)
-        for language in filter(None, (source, target)):
-            load_tokenizer(language)  # warns once, before processes are forked
         lowercase, others = inputs.settings.lowercase, (inputs.target, *inputs.lm_texts)
         rules = [LineRules(path, target, lowercase) for path in others]
         return [LineRules(inputs.source, source, lowercase), *rules]
@@ -195,7 +173,7 @@ class TextPreparer:
     def _write_corpus(
         self, rules: Sequence[LineRules], folder: Path, aligned: Path
     ) -> tuple[int, int]:
-        kept = number = longest = 0
+        kept = number = 0
         given = [self.inputs.alignments] if self.inputs.alignments else []
         with self._prepared(rules, given) as rows, ExitStack() as stack:
             source, target = (
@@ -213,23 +191,12 @@ class TextPreparer:
                     links.write(row[2].removesuffix(b"\r") + b"\n")
                 source.write(row[0].encode() + b"\n")
                 target.write(row[1].encode() + b"\n")
-                longest = max(longest, lengths[1])
                 kept += 1
             if not kept:
                 longest = self.inputs.settings.max_sentence_length
                 problem = f"expected sentence pairs of 1 to {longest} words, found none"
                 raise DataError(self.inputs.source, None, problem)
-            if self.inputs.lm is None:
-                self._check_order(longest, self.inputs.target)
         return kept, number - kept
-
-    def _check_order(self, longest: int, path: str) -> None:
-        """Check that the longest sentence, with <s> and </s>, has an n-gram of the order."""
-        order = self.inputs.settings.order
-        if longest + 2 < order:
-            problem = f"expected a sentence of at least {order - 2} words, for {order}-grams, found"
-            cure = f"--lm-order must be at most {longest + 2}"
-            raise DataError(path, None, f"{problem} {longest}: {cure}")
 
     def _is_clean(self, source: str, target: str) -> bool:
         count = _count_joined_words if self.inputs.settings.characters else _num_tokens
@@ -245,11 +212,11 @@ class TextPreparer:
 
         On entering, this process is forked, so outputs must be opened later: they have threads.
         """
-        paths = [*(each.path for each in rules), *others]
+        paths, loaded = [*(each.path for each in rules), *others], [each.load() for each in rules]
         engine = Compute(engine="processes" if self.workers > 1 else "here", workers=self.workers)
         with (
             Meter("prepare", "lines", self.progress, lines_of=paths[0]) as meter,
-            open_pool(engine, _Preparing(rules)) as pool,
+            open_pool(engine, LoadedWork(partial(_prepare, loaded))) as pool,
         ):
             blocks = pool.map(_in_blocks(read_together(*paths)))
             yield meter.track(row for rows in blocks for row in rows)
@@ -263,8 +230,7 @@ def _count_joined_words(sentence: str) -> int:
     return max(0, sentence.count(BOUNDARY) - 1)
 
 
-def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_LineRows]:
-    before = 0
-    while block := list(islice(rows, _BLOCK)):
-        yield _LineRows(before, block)
-        before += len(block)
+def _in_blocks(rows: Iterator[tuple[bytes, ...]]) -> Iterator[_Rows]:
+    numbered = enumerate(rows, start=1)
+    while block := list(islice(numbered, _BLOCK)):
+        yield block

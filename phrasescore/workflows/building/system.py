@@ -1,9 +1,9 @@
 """Build a phrase-based system from parallel text."""
 
-import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,7 +15,6 @@ from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
-from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import open_output, optional_path, writing
 from phrasescore.language_models.estimation import estimate
 from phrasescore.language_models.ngram_scorer import read_ngram_order
@@ -186,8 +185,8 @@ class _SystemBuilder:
                     meter.update(max(0, done - meter.done), step.name)
 
                 report(0.0)
-                with self._temporary() as temporary:
-                    found = step.run(temporary, report)
+                with tempfile.TemporaryDirectory(dir=folder.path) as temporary:
+                    found = step.run(Path(temporary), report)
                 folder.finish_step(step.name, **found)
                 before += step.seconds
             meter.update(sentences - meter.done)
@@ -212,20 +211,11 @@ class _SystemBuilder:
             steps.append(_BuildStep("second language model", 2, run))
         return [*steps, _BuildStep("configure", 0.01, partial(self._configure, models))]
 
-    @contextlib.contextmanager
-    def _temporary(self) -> Iterator[Path]:
-        path = self._folder.path / "temporary"
-        remove_folder(path)
-        with writing(path):
-            path.mkdir()
-        yield path
-        remove_folder(path)
-
     def _prepare(self, progress: ProgressCallback | None) -> None:
         preparation = TextPreparer(self._inputs, self._workers, progress)
-        with self._temporary() as temporary:
+        with tempfile.TemporaryDirectory(dir=self._folder.path) as temporary:
             kept, left_out = preparation.write(
-                self._folder.files, self._aligned, temporary, self._more
+                self._folder.files, self._aligned, Path(temporary), self._more
             )
         self._folder.finish_step("prepare", sentences=kept, left_out=left_out)
 

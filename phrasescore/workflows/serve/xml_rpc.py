@@ -8,35 +8,32 @@ phrasescore lacks (``sg``, ``topt``, ``word-align``) are missing in the answers.
 import re
 import xmlrpc.client
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any
 from xml.parsers import expat
 from xmlrpc.client import Fault
+
+import msgspec
 
 from moses_integration.nbest_values import Hypothesis
 from phrasescore.systems.ranking import ExplainedHypothesis, Translation
 
 # The codes of faults in xmlrpc-c, on which mosesserver is built.
 INTERNAL, WRONG_TYPE, NOT_XML_RPC, TIMEOUT = -500, -501, -503, -505
-NO_SUCH_METHOD, REFUSED, LIMIT_EXCEEDED = -506, -507, -509
+NO_SUCH_METHOD, LIMIT_EXCEEDED = -506, -509
 
 MOST_HYPOTHESES = 1000  # of a sentence
 
 _OF_WEIGHTS = ("context-weights", "lambda", "session-id", "weights")
-# The switches of mosesserver, also those without an effect here: a wrong value is refused.
-_SWITCHES = (
-    "add-score-breakdown", "align", "nbest-distinct", "report-all-factors", "sg", "topt",
-    "word-align",
-)  # fmt: skip
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-class TranslateCall(NamedTuple):
-    """The parameters of a call of ``translate``."""
+class TranslateCall(msgspec.Struct):
+    """The parameters of a call of ``translate``; others, such as ``sg``, are ignored."""
 
     text: str
-    nbest: int
-    align: bool  # whether phrases are requested
-    breakdown: bool  # whether features are requested
+    nbest: Annotated[int, msgspec.Meta(ge=0, le=MOST_HYPOTHESES)] = 0
+    align: bool = False  # whether phrases are requested
+    breakdown: bool = msgspec.field(default=False, name="add-score-breakdown")
 
 
 # A call of ``translate``, or the fault of a call in a multicall.
@@ -77,10 +74,7 @@ def _inner_call(given: Any) -> Call:
         if not isinstance(given, dict) or not isinstance(given.get("params"), list):
             problem = "system.multicall: expected structs with methodName, and params, an array"
             raise Fault(WRONG_TYPE, problem)
-        method = given.get("methodName")
-        if method == "system.multicall":
-            raise Fault(REFUSED, "system.multicall: expected calls of other methods")
-        return _read_call(method, given["params"])
+        return _read_call(given.get("methodName"), given["params"])
     except Fault as fault:
         return fault
 
@@ -97,35 +91,14 @@ def _read_call(method: Any, params: Sequence[Any]) -> TranslateCall:
         problem = f"expected translate or system.multicall, found {str(method)[:60]!r}"
         raise Fault(NO_SUCH_METHOD, problem)
     given = _parameter(method, params, dict, "struct")
-    if "text" not in given:
-        raise Fault(NOT_XML_RPC, "translate: expected a member text in the struct")
     for name in _OF_WEIGHTS:
         if name in given:
             raise Fault(WRONG_TYPE, f"translate: {name} is not supported")
-    text, nbest = given["text"], given.get("nbest", 0)
-    if not isinstance(text, str):
-        raise Fault(WRONG_TYPE, "translate: text: expected a string")
-    if isinstance(nbest, str) and re.fullmatch("[0-9]{1,9}", nbest):
-        nbest = int(nbest)
-    if type(nbest) is not int or nbest < 0:
-        raise Fault(WRONG_TYPE, "translate: nbest: expected a whole number of at least 0")
-    if nbest > MOST_HYPOTHESES:
-        problem = f"translate: nbest: expected at most {MOST_HYPOTHESES}, found {nbest}"
-        raise Fault(LIMIT_EXCEEDED, problem)
-    is_on = {name: _is_on(name, given.get(name, False)) for name in _SWITCHES}
-    return TranslateCall(text, nbest, is_on["align"], is_on["add-score-breakdown"])
-
-
-def _is_on(name: str, value: Any) -> bool:
-    """Return the value of a switch: a boolean, a number, or a word that mosesserver knows."""
-    # See ``Scan<bool>`` in moses/Util.cpp. mosesserver itself takes no numbers; clients send them.
-    word = value.lower() if isinstance(value, str) else value
-    if word in (True, "true", "yes", "y", "1"):
-        return True
-    if word in (False, "false", "no", "n", "0"):
-        return False
-    problem = f"translate: {name}: expected true or false, or 1 or 0, found {str(value)[:60]!r}"
-    raise Fault(WRONG_TYPE, problem)
+    try:
+        # mosesserver takes words for numbers and booleans; clients send numbers, too.
+        return msgspec.convert(given, TranslateCall, strict=False)
+    except msgspec.ValidationError as error:
+        raise Fault(WRONG_TYPE, f"translate: {error}") from error
 
 
 def answer_of(call: TranslateCall, found: Translation) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from phrasescore.cli import main
 from phrasescore.workflows import select
-from tests.command_line import check_refusal, succeeded
+from tests.command_line import check_refusal
 from tests.phrasescore.language_models.test_selection import unigrams
 
 # "sea" is worth most and "law" least; "dog" is worth the same to both models.
@@ -100,15 +100,6 @@ def test_blocks_and_processes_change_nothing(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(select, "_LINES", 2)
     monkeypatch.setattr(select, "usable_threads", lambda _: 2)
     assert differences(f"en {MODELS} --lines 3") == one
-
-
-@pytest.mark.usefixtures("texts")
-def test_one_model_for_both_sides_is_warned_of() -> None:
-    models = f"{MODELS} --in-domain-target in.en --general-target all.fr"
-    result = succeeded(run(f"en fr {models} --lines 1 --target-output o"))
-    warning = "the in-domain models for both sides are the same file, but the languages differ"
-    assert result.stderr.count(warning) == 1
-    assert "the general models" not in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -168,10 +168,10 @@ def test_a_discount_of_0_is_taken_and_the_weight_of_a_context_may_be_0() -> None
 
 
 def test_an_order_without_n_grams_is_an_error() -> None:
-    with pytest.raises(PhrasescoreError, match=r"no 4-gram because .* --order must be at most 3"):
+    with pytest.raises(PhrasescoreError, match=r"no 4-gram because .* the order must be at most 3"):
         arpa([("a",), ("b",)], 5, discount_fallback=True)
     with pytest.raises(
-        PhrasescoreError, match=r"no 2-gram after --prune; --order must be at most 1"
+        PhrasescoreError, match=r"no 2-gram after --prune; the order must be at most 1"
     ):
         arpa([("a",), ("b",)], 2, prune=(0, 5), discount_fallback=True)
 

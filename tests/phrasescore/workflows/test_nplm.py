@@ -14,7 +14,6 @@ from phrasescore.workflows.export import (
     NplmNetwork,
     check_words,
     write_nplm,
-    write_words,
 )
 from tests.reference_nplm import ReferenceNplm
 
@@ -83,11 +82,6 @@ def test_one_layer_is_for_nplm_no_hidden_units_and_the_output_embedding(tmp_path
     assert "\\hidden_weights 2" not in found.sections
 
 
-def test_moses_memory_is_a_number_per_input_word_place_and_unit_of_the_first_layer() -> None:
-    # NPLM's model::premultiply: U.resize(num_hidden, input_vocab_size * context_size), of floats.
-    assert network(["a", "b", "c", "d"], ["a"]).num_bytes_in_moses == 5 * 4 * 3 * 4
-
-
 @pytest.mark.parametrize(
     ("words", "blanks", "problem"),
     [
@@ -107,9 +101,3 @@ def test_words_that_are_read_as_others_are_refused(
 
 def test_nplm_reads_words_with_other_white_space_as_they_are() -> None:
     check_words(["<unk>", "a\fb", "a\u00a0b"])
-
-
-def test_a_vocabulary_file_has_a_word_per_line(tmp_path: Path) -> None:
-    with (tmp_path / "words").open("wb") as output:
-        write_words(["<unk>", "été"], output)
-    assert (tmp_path / "words").read_bytes() == "<unk>\nété\n".encode()

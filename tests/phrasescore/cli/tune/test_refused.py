@@ -78,7 +78,7 @@ def test_a_signal_during_the_report_keeps_the_weights_found(
     result = lists.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert load_weights("out").lists["EncoderDecoder0"][0] > 0
-    assert "BLEU" in Path("report").read_text(encoding="utf-8")
+    assert not Path("report").exists()
 
 
 LISTS = "--lists nbest --references reference --weights weights"
