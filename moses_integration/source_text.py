@@ -11,12 +11,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from moses_integration.ini_text import IniText
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
 from phrasescore.io.hashing import EMPTY, NO_BYTES, add_byte, add_key, combine, find, make_table
 from phrasescore.io.kernel_cache import kept_njit
-from phrasescore.io.text import MARKUP, Markup, decode, read_lines, shorten
+from phrasescore.io.text import check_markup, decode, read_lines, shorten
 from phrasescore.records import split_words
 
 _KERNEL = kept_njit()
@@ -25,37 +24,20 @@ _SEPARATOR = np.uint64(0x9E3779B97F4A7C15)  # hashed like a word at the end of a
 _LOOKED_UP = 7  # number of words by which phrases are looked up: the first ones of longer phrases
 
 
-def markup_of(ini: IniText) -> Markup:
-    """Return the markup that a moses.ini enables with xml-brackets and xml-input."""
-    values = ini.first_lines()
-    brackets = ["<", ">"]
-    xml_input = values.get("xml-input")
-    every_tag = xml_input is not None and xml_input.words[0].group() != "pass-through"
-    if (line := values.get("xml-brackets")) is not None:
-        brackets = [word.group() for word in line.words]
-        if len(brackets) != 2:
-            problem = "expected an opening and a closing bracket, separated by a blank"
-            raise ini.error(line, "", f"{problem}, found {shorten(' '.join(brackets))}")
-    return Markup(*brackets, every_tag=every_tag)
-
-
-def read_source(
-    path: str, markup: Markup = MARKUP, *, characters: bool = False
-) -> list[tuple[str, ...]]:
+def read_source(path: str, *, characters: bool = False) -> list[tuple[str, ...]]:
     """Return the words, or the characters, of each line; see `parse_sentence`."""
     sentences = [
-        parse_sentence(path, number, raw, markup)
-        for number, raw in enumerate(read_lines(path), start=1)
+        parse_sentence(path, number, raw) for number, raw in enumerate(read_lines(path), start=1)
     ]
     if not characters:
         return sentences
     return [tuple(split_line(path, number, words)) for number, words in enumerate(sentences, 1)]
 
 
-def parse_sentence(path: str, number: int, raw: bytes, markup: Markup = MARKUP) -> tuple[str, ...]:
+def parse_sentence(path: str, number: int, raw: bytes) -> tuple[str, ...]:
     """Return the words of a line; reject markup that a decoder would interpret, and factors."""
     line = decode(path, number, raw)
-    markup.check(path, number, line)
+    check_markup(path, number, line)
     words = split_words(line)
     for word in words:
         if "|" in word:

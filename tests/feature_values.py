@@ -1,6 +1,9 @@
 """The values of a feature from Python, for tests."""
 
+import sqlite3
 from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
 
 import numpy as np
 
@@ -28,3 +31,10 @@ def as_block(pairs: Sequence[PhrasePair]) -> PhraseBlock:
             places.append(len(text))
             text += b" ||| "
     return PhraseBlock(text, np.array(places, np.int64).reshape(-1, 4))
+
+
+def count_scores(cache: str | Path) -> int:
+    """Return the number of scores in the file of a cache."""
+    with closing(sqlite3.connect(cache)) as database:
+        ((count,),) = database.execute("SELECT COUNT(*) FROM scores")
+    return int(count)

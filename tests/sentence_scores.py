@@ -1,6 +1,7 @@
 """Scores of lists from Python, for tests of networks: what ``rescore`` computes."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,7 +11,6 @@ from numpy.typing import NDArray
 from phrasescore.features.model import Network
 from phrasescore.features.request import ScoringRequest
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.language_models.word_scorer import USUAL, CslmOptions
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import HypothesisList, PairLines, PhraseBlock
 from phrasescore.scoring.tree_scorer import TreeLogProbs
@@ -18,6 +18,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.systems.scoring import Scoring
 
 Floats = NDArray[np.float64]
+USUAL = Network("")  # without options
 
 
 class ListScores(NamedTuple):
@@ -36,13 +37,10 @@ class SentenceScores:
         *,
         engine: Compute | None = None,
         cache: ScoreCache | None = None,
-        cslm: CslmOptions = USUAL,
+        column: Network = USUAL,
         **settings: Any,
     ) -> None:
-        columns = tuple(
-            Network(each.folder, unnormalized=not cslm.normalized, backoff_lm=cslm.backoff)
-            for each in checkpoints
-        )
+        columns = tuple(replace(column, model=each.folder) for each in checkpoints)
         request = ScoringRequest(columns, tuple(checkpoints), str(device), **settings)
         self._scorer, self._cache = Scoring(request, engine or Compute(workers=1)), cache
         if cache is None:

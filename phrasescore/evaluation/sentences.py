@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, DataError, shown_path
-from phrasescore.io.text import MARKUP, decode, read_lines
+from phrasescore.io.text import check_markup, decode, read_lines
 from phrasescore.records import BYTE_ORDER_MARK, Sentence, split_words, to_sentences
 
 # A text: the path of a file with one sentence per line, or sentences.
@@ -67,7 +67,7 @@ def read_sentences(path: str, *, is_source: bool = False) -> Sentences:
     for number, raw in enumerate(read_lines(path), start=1):
         text = decode(path, number, raw)
         if is_source:
-            MARKUP.check(path, number, text)
+            check_markup(path, number, text)
         sentences.texts.append(text.rstrip())
         sentences.words.append(split_words(text))
     if not sentences.texts:

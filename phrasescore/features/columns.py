@@ -57,9 +57,9 @@ COLUMN_KINDS = {
     ),
     "feature": Kind(
         "phrasescore.features.named:NamedFeature",
-        "NAME|NAME:KEY=VALUE,...",
-        "Add a feature, such as unknown_words or length_ratio, or one of another package, which "
-        "may take arguments; 'phrasescore show' lists them.",
+        "NAME",
+        "Add a feature, such as unknown_words or length_ratio, or one of another package; "
+        "'phrasescore show' lists them.",
     ),
     "lm": Kind(
         "phrasescore.features.language_model:LanguageModel",

@@ -3,8 +3,8 @@
 :mod:`phrasescore.features.columns` says how users request features.
 """
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Container
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -27,6 +27,31 @@ class CountTally(Tally):
 
     def __str__(self) -> str:
         return f"{self.total:,} {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ValueTally(Tally):
+    """The number of values, and their sum."""
+
+    values: int = 0
+    total: float = 0.0
+
+    def __str__(self) -> str:
+        mean = self.total / self.values if self.values else math.nan
+        return f"{self.values:,} values, {mean:.4g} on average"
+
+
+@dataclass(frozen=True, slots=True)
+class CachedTally(Tally):
+    """Numbers of scores, and of those that were found in the cache."""
+
+    by: str  # what computes them
+    scores: int = 0  # that were computed
+    cached: int = 0
+
+    def __str__(self) -> str:
+        cached = f", {self.cached:,} of them from the cache" if self.cached else ""
+        return f"{self.scores + self.cached:,} scores by {self.by}{cached}"
 
 
 class BlockScores(NamedTuple):
@@ -52,8 +77,6 @@ class Feature(ABC):
     """Computes the values for every pair in a block; several threads may score at the same time."""
 
     rows: tuple[ScoreRow, ...] = (ScoreRow(),)
-    # The known source words and target words; None for a side that the feature does not use.
-    known_words: "tuple[Container[str] | None, Container[str] | None]" = (None, None)
     # Number of pairs from n-best lists or parallel text that are scored together, enough to fill a
     # processor or a GPU.
     group_size: "dict[str, int]" = {"cpu": 1024, "cuda": 1024}  # noqa: RUF012

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from phrasescore.features.columns import Column
-from phrasescore.features.feature import BlockScores, Feature, ScoreRow
+from phrasescore.features.feature import BlockScores, CachedTally, Feature, ScoreRow
 from phrasescore.foreign import ForeignText
-from phrasescore.foreign.converted_folder import ConvertedFolder
-from phrasescore.foreign.generator import GeneratorModel
+from phrasescore.foreign.generator import GeneratorModel, is_generator
 from phrasescore.foreign.model import ForeignModel
-from phrasescore.records import PhraseBlock, Tally
+from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
     from phrasescore.features.request import ScoringRequest
@@ -39,19 +38,17 @@ class CTranslate2Model(Column, ForeignText):
 
 
 @dataclass(frozen=True, slots=True)
-class ForeignTally(Tally):
+class ForeignTally(CachedTally):
     """Counts from scoring with a foreign model."""
 
-    scores: int = 0  # that were computed
-    cached: int = 0  # that were found in the cache
+    by: str = "CTranslate2"
     # Number of pieces on both sides of the pairs that the cache lacked, and of unknown pieces.
     pieces: int = 0
     unknown: int = 0
 
     def __str__(self) -> str:
-        cached = f", {self.cached:,} of them from the cache" if self.cached else ""
-        unknown = f"{self.unknown:,} of {self.pieces:,} pieces unknown"
-        return f"{self.scores + self.cached:,} scores by CTranslate2{cached}; {unknown}"
+        scores = CachedTally.__str__(self)
+        return f"{scores}; {self.unknown:,} of {self.pieces:,} pieces unknown"
 
 
 class ForeignScore(Feature):
@@ -73,9 +70,8 @@ class ForeignScore(Feature):
     ) -> None:
         text = text or ForeignText()
         threads = threads if device == "cpu" else 1
-        kind = GeneratorModel if ConvertedFolder(folder).is_generator else ForeignModel
+        kind = GeneratorModel if is_generator(folder) else ForeignModel
         model = self._model = kind(folder, text, device, threads)
-        self.known_words = model.known_words
         self.rows = (ScoreRow(f"{model.fingerprint} {device.partition(':')[0]}", highest=0.0),)
         _logger.info("%s reads %s", folder, model.frame())
 
@@ -86,4 +82,4 @@ class ForeignScore(Feature):
         scores = self._model.score(pairs)
         pieces, unknown = sum(pair.pieces for pair in scores), sum(pair.unknown for pair in scores)
         values = np.array([[pair.log_prob for pair in scores]])
-        return BlockScores(values, ForeignTally(len(scores), 0, pieces, unknown))
+        return BlockScores(values, ForeignTally(scores=len(scores), pieces=pieces, unknown=unknown))

@@ -63,14 +63,10 @@ class ScoreLines:
     def check_count(self, num_lines: int, path: str) -> None:
         """Check that there is one score for each line of ``path``."""
         given = len(self._values)
-        if given < num_lines:
-            where = shown_path(self._path)
-            problem = f"expected a score for each of {num_lines:,} lines, {where} has {given:,}"
-            raise DataError(path, given + 1, problem)
-        if given > num_lines:
-            where = shown_path(path)
-            problem = f"expected {num_lines:,} scores, one per line of {where}, found {given:,}"
-            raise DataError(self._path, num_lines + 1, problem)
+        if given != num_lines:
+            problem = f"expected {num_lines:,} scores, one per line of {shown_path(path)}"
+            line = min(given, num_lines) + 1
+            raise DataError(self._path, line, f"{problem}, found {given:,}")
 
     def _read(self, highest: float) -> Iterator[float]:
         for number, raw in enumerate(read_lines(self._path), start=1):

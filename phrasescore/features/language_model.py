@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, ClassVar
 from phrasescore.features.columns import Column
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_content
-from phrasescore.language_models.ngram_scorer import load_ngrams, score_sentences
+from phrasescore.language_models.ngram_scorer import load_ngrams, sum_words
 from phrasescore.records import PhraseBlock
 
 if TYPE_CHECKING:
@@ -36,10 +36,9 @@ class LanguageModelScore(Feature):
     def __init__(self, path: str) -> None:
         self._model = load_ngrams(path)
         self.rows = (ScoreRow(digest_content(path)),)
-        self.known_words = None, self._model
 
     def score(self, block: PhraseBlock) -> BlockScores:
         targets = [pair.target for pair in block.pairs()]
-        values = score_sentences(self._model, targets)
-        tally = CountTally(f"scored by a {self._model.order}-gram model", len(values))
-        return BlockScores(values.reshape(1, -1), tally)
+        log_probs, unknown = self._model.score_words(targets)
+        tally = CountTally(f"words unknown to a {self._model.order}-gram model", int(unknown.sum()))
+        return BlockScores(sum_words(log_probs, targets).reshape(1, -1), tally)

@@ -86,8 +86,6 @@ class LexiconTable(NamedTuple):
     # is a sentinel, larger than all others, with the probability 0.
     keys: _Ids
     probabilities: _Floats
-    predicted: frozenset[str]  # the words of each side
-    given: frozenset[str]
 
     @classmethod
     def from_entries(cls, path: str, entries: Iterable[tuple[str, str, float]]) -> "LexiconTable":
@@ -108,9 +106,7 @@ class LexiconTable(NamedTuple):
             line = int(order[repeated + 1].min())
             raise DataError(path, line + 1, "this pair of words already has a probability")
         keys = np.append(keys, np.iinfo(np.int64).max)
-        words = list(ids)
-        sides = (frozenset(words[each - 1] for each in {*side}) for side in (predicted, given))
-        return cls(ids, keys, np.append(np.array(probabilities)[order], 0.0), *sides)
+        return cls(ids, keys, np.append(np.array(probabilities)[order], 0.0))
 
     def lookup(self, predicted: _Ids, given: _Ids) -> _Floats:
         """Return p(predicted | given) for id arrays of the same shape; 0 for unseen pairs."""
@@ -157,8 +153,6 @@ class LexicalScore(Feature):
         self._reverse = reverse
         direction = "reverse" if reverse else "forward"
         self.rows = (ScoreRow(f"{lexicon.fingerprint()} {direction}"),)
-        known = (lexicon.given, lexicon.predicted)
-        self.known_words = (known[1], known[0]) if reverse else known
 
     def score(self, block: PhraseBlock) -> BlockScores:
         tally = LexicalTally("source" if self._reverse else "target", 0, 0)

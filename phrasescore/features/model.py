@@ -29,8 +29,8 @@ class Network(Column):
     _: KW_ONLY
     # Whether a cslm or joint model, trained with self_normalization, omits log Z.
     unnormalized: bool = False
-    # An n-gram model, an ARPA file or a KenLM binary, for the words outside a cslm's shortlist,
-    # which are otherwise <unk>.
+    # An n-gram model, an ARPA file, for the words outside a cslm's shortlist, which are otherwise
+    # <unk>.
     backoff_lm: str | None = None
 
     def check_config(self, config: "Config") -> None:

@@ -22,17 +22,8 @@ FEATURES = {
     "unknown_words": "phrasescore.features.word_counts:UnknownWords",
 }
 
-# Features made by ``from_checkpoints(checkpoints)``; every other feature takes no argument.
+# Features made from the target vocabularies of models; every other feature takes no argument.
 OF_SHORTLISTS = {"unknown_words"}
-
-# Features of earlier versions, and what takes their place.
-_GONE = {
-    "punctuation_mismatch": "a program (--command) can count punctuation marks",
-    "source_unknown_words": "all translations of a sentence have the same source words",
-    "target_unknown_words": (
-        "unknown_words is the same feature, and its weight is called UnknownWords0"
-    ),
-}
 
 # Features that are useless as a column of a phrase table, and the reason.
 NOT_OF_PHRASES = {
@@ -54,13 +45,6 @@ class NamedFeature(Column):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if ":" in self.feature:
-            problem = "arguments are gone: a package may have a feature for each"
-            raise ArgumentError(f"feature {self.feature}: {problem}")
-        name, at, _ = self.feature.partition("@")
-        if at:
-            cure = f'--column \'feature = "{name}", model = "FOLDER"\' names the model'
-            raise ArgumentError(f"feature {self.feature}: '@' is gone: {cure}")
         if self.model is not None and self.feature not in OF_SHORTLISTS:
             raise self.error("model: this feature does not depend on a model")
 
@@ -76,8 +60,6 @@ class NamedFeature(Column):
         from phrasescore.features.packages import find_class, find_classes
 
         found = find_class(self.feature)
-        if self.feature in _GONE and found is None:
-            raise ArgumentError(f"feature {self.feature} is gone: {_GONE[self.feature]}")
         if found is None and self.feature not in FEATURES:
             others = (each.name for each in find_classes() if not each.problem)
             known = ", ".join([*FEATURES, *others])
@@ -110,6 +92,6 @@ class NamedFeature(Column):
             made: Feature = make()
             return made
         checkpoints = request.checkpoints_of(self.model)
-        counts: Feature = make.from_checkpoints(checkpoints)
+        counts: Feature = make([each.table_target_vocabulary for each in checkpoints])
         counts.rows = (ScoreRow(" ".join(checkpoint.fingerprint for checkpoint in checkpoints)),)
         return counts

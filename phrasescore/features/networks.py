@@ -13,13 +13,12 @@ from numpy.typing import NDArray
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import ModelError
 from phrasescore.features.feature import BlockScores, ScoreRow
+from phrasescore.features.model import Network
 from phrasescore.features.neural import NeuralFeature
 from phrasescore.io.journal import digest_content
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.word_scorer import (
-    USUAL,
-    CslmOptions,
     JointScorer,
     WordScorer,
     score_aligned,
@@ -73,7 +72,7 @@ class SentenceScore(NeuralFeature):
         every word; they must then have the same direction. Models that predict from right to left
         are averaged separately from the others; the column then holds the mean of both
         log-probabilities of a hypothesis, weighted by the numbers of models.
-    :param options: for each network, the options of cslm and joint models.
+    :param columns: for each network, the column with the options of cslm and joint models.
     """
 
     group_size = {"cpu": 1024, "cuda": 65536}  # noqa: RUF012
@@ -86,25 +85,25 @@ class SentenceScore(NeuralFeature):
         *,
         precision: PrecisionName = "float32",
         ensemble: bool = False,
-        options: Sequence[CslmOptions] = (),
+        columns: Sequence[Network],
     ) -> None:
         super().__init__(device, precision)
         if ensemble and len({checkpoint.reverse for checkpoint in checkpoints}) > 1:
             problem = "models in an ensemble must have the same direction;"
             raise ModelError(f"{problem} some were trained with --reverse")
         self._checkpoints = checkpoints
-        self._options = list(options) or [USUAL] * len(checkpoints)
+        self._columns = columns
         self._ensemble = ensemble
         own = [
             ScoreRow(
                 f"{_fingerprint(checkpoint, each)} {precision} {device.type}",
                 # Without log Z, a score is not a log-probability.
                 0.0
-                if each.normalized or not checkpoint.config.network.is_feed_forward
+                if not each.unnormalized or not checkpoint.config.network.is_feed_forward
                 else math.inf,
                 checkpoint.config.network.is_aligned,
             )
-            for checkpoint, each in zip(checkpoints, self._options, strict=True)
+            for checkpoint, each in zip(checkpoints, self._columns, strict=True)
         ]
         if ensemble:  # the mean is summed in the order of the models
             mean = " + ".join(row.fingerprint for row in own)
@@ -113,8 +112,8 @@ class SentenceScore(NeuralFeature):
 
     def _lay_out(self) -> None:
         self._models = [
-            _scores(checkpoint, self._device, self._precision, options)
-            for checkpoint, options in zip(self._checkpoints, self._options, strict=True)
+            _scores(checkpoint, self._device, self._precision, column)
+            for checkpoint, column in zip(self._checkpoints, self._columns, strict=True)
         ]
         # Compiles the kernels before several threads do so at once.
         texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
@@ -213,16 +212,24 @@ class JointScores:
         )
 
 
+def load_feed_forward(
+    checkpoint: Checkpoint, device: torch.device, precision: Precision, column: Network
+) -> WordScorer | JointScorer:
+    """Prepare a cslm or joint model for scoring, with the options of its column."""
+    normalized = not column.unnormalized
+    if checkpoint.config.network.is_aligned:
+        return JointScorer(checkpoint, device, precision, normalized=normalized)
+    backoff = column.backoff_lm
+    return WordScorer(checkpoint, device, precision, normalized=normalized, backoff=backoff)
+
+
 def _scores(
-    checkpoint: Checkpoint, device: torch.device, precision: Precision, options: CslmOptions
+    checkpoint: Checkpoint, device: torch.device, precision: Precision, column: Network
 ) -> NetworkScores | CslmScores | JointScores:
-    kind = checkpoint.config.network
-    if kind.decoder is not None:
+    if checkpoint.config.network.decoder is not None:
         return NetworkScores(checkpoint, device, precision)
-    if kind.is_aligned:
-        normalized = options.normalized
-        return JointScores(JointScorer(checkpoint, device, precision, normalized=normalized))
-    return CslmScores(WordScorer(checkpoint, device, precision, **options._asdict()))
+    scorer = load_feed_forward(checkpoint, device, precision, column)
+    return JointScores(scorer) if isinstance(scorer, JointScorer) else CslmScores(scorer)
 
 
 def _mean(
@@ -236,15 +243,15 @@ def _mean(
     return len(alike) / len(scores), TreeLogProbs(alike[0].tree, mean)
 
 
-def _fingerprint(checkpoint: Checkpoint, cslm: CslmOptions) -> str:
+def _fingerprint(checkpoint: Checkpoint, column: Network) -> str:
     parts = [checkpoint.fingerprint]
     kind = checkpoint.config.network
     if checkpoint.source_vocabulary.is_subwords or checkpoint.target_vocabulary.is_subwords:
         parts.append(f"sentencepiece {version('sentencepiece')}")
-    if kind.is_feed_forward and not cslm.normalized:
+    if kind.is_feed_forward and column.unnormalized:
         parts.append("without log Z")
-    if not kind.reads_source and cslm.backoff is not None:
-        parts.append(f"backoff {digest_content(cslm.backoff)}")
+    if not kind.reads_source and column.backoff_lm is not None:
+        parts.append(f"backoff {digest_content(column.backoff_lm)}")
     return " ".join(parts)
 
 

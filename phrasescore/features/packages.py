@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phrasescore.errors import PluginError
-from phrasescore.features.feature import BlockScores, Feature, ScoreRow
+from phrasescore.features.feature import BlockScores, Feature, ScoreRow, ValueTally
 from phrasescore.features.named import FEATURES
 from phrasescore.io.text import shorten
-from phrasescore.records import PhraseBlock, PhrasePair, Tally
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.version import __version__
 
 if TYPE_CHECKING:
@@ -103,18 +103,6 @@ def _problem(one: PackageClass, found: Sequence[PackageClass]) -> str | None:
     return None
 
 
-@dataclass(frozen=True, slots=True)
-class ValueTally(Tally):
-    """The number of values, and their sum."""
-
-    values: int = 0
-    total: float = 0.0
-
-    def __str__(self) -> str:
-        mean = self.total / self.values if self.values else math.nan
-        return f"{self.values:,} values, {mean:.4g} on average"
-
-
 class PackageFeature(Feature):
     """A feature from another package: an object of its class.
 
@@ -154,11 +142,9 @@ class PackageFeature(Feature):
                 shown = shorten(f"{' '.join(pair.source)} ||| {' '.join(pair.target)}")
                 problem = f"expected a finite float, got {value!r} for the pair {shown}"
                 raise PluginError(self._title, problem)
-        if len(values) < len(pairs):
-            problem = f"expected one value per pair, got only {len(values):,} in all"
-            raise PluginError(self._title, problem)
-        if len(values) > len(pairs):
-            problem = f"expected {len(pairs):,} values, one per pair, got more"
+        if len(values) != len(pairs):
+            found = "more" if len(values) > len(pairs) else f"only {len(values):,}"
+            problem = f"expected {len(pairs):,} values, one per pair, got {found}"
             raise PluginError(self._title, problem)
         return values
 

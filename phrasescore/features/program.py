@@ -29,11 +29,11 @@ import numpy as np
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.features.columns import Column, rename_file
-from phrasescore.features.feature import BlockScores, Feature, ScoreRow
+from phrasescore.features.feature import BlockScores, CachedTally, Feature, ScoreRow
 from phrasescore.io.journal import digest_file
 from phrasescore.io.text import parse_number, shorten
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import PhraseBlock, Tally
+from phrasescore.records import PhraseBlock
 from phrasescore.settings.toml_file import TomlTable
 
 if TYPE_CHECKING:
@@ -96,18 +96,6 @@ def _split(command: str) -> list[str]:
     return words
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramTally(Tally):
-    """Counts from scoring with a program."""
-
-    scores: int = 0  # that the program computed
-    cached: int = 0  # that were found in the cache
-
-    def __str__(self) -> str:
-        cached = f", {self.cached:,} of them from the cache" if self.cached else ""
-        return f"{self.scores + self.cached:,} scores by a program{cached}"
-
-
 class ProgramScore(Feature):
     """The number that a program answers for each pair; threads take turns.
 
@@ -167,7 +155,7 @@ class ProgramScore(Feature):
     def score(self, block: PhraseBlock) -> BlockScores:
         """Return the program's answers; equal pairs are sent once."""
         answers = self.ask(tuple(map(" ".join, pair)) for pair in block.pairs())
-        return BlockScores(np.array([answers], np.float64), ProgramTally(len(answers)))
+        return BlockScores(np.array([answers], np.float64), CachedTally("a program", len(answers)))
 
     def ask(self, rows: Iterable[Sequence[str]]) -> list[float]:
         """Return the answer to each row of texts.

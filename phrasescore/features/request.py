@@ -114,20 +114,16 @@ class ScoringRequest:
         import torch
 
         from phrasescore.features.networks import SentenceScore
-        from phrasescore.language_models.word_scorer import CslmOptions
 
-        networks = self.networks
+        columns, checkpoints = zip(*self.networks, strict=True)
         feature = SentenceScore(
-            [checkpoint for _, checkpoint in networks],
+            checkpoints,
             torch.device(self.device),
             precision=self.precision,
             ensemble=self.ensemble,
-            options=[
-                CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm)
-                for each, _ in networks
-            ],
+            columns=columns,
         )
-        return LoadedFeature(feature, tuple(column for column, _ in networks))
+        return LoadedFeature(feature, columns)
 
 
 class ScoringItem(NamedTuple):

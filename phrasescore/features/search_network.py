@@ -8,16 +8,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.features.model import Network
+from phrasescore.features.networks import load_feed_forward
 from phrasescore.io.kernel_cache import kept_njit
 from phrasescore.io.ragged import RaggedArray
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import ContextScorer, Floats, Numbering, WordIds
-from phrasescore.language_models.word_scorer import (
-    BOUNDARY,
-    CslmOptions,
-    JointScorer,
-    WordScorer,
-)
+from phrasescore.language_models.word_scorer import BOUNDARY, JointScorer, WordScorer
 from phrasescore.models.checkpoint import Checkpoint
 from phrasescore.records import AlignedWords
 
@@ -32,8 +29,8 @@ class SearchNetwork(ABC, Generic[Scorer]):
     :ivar context: number of preceding words on which the score of a phrase depends.
     """
 
-    def __init__(self, checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> None:
-        self._scorer = scorer = self._load(checkpoint, device, options)
+    def __init__(self, scorer: Scorer) -> None:
+        self._scorer = scorer
         self.context = scorer.order - 1
         self._words: Sequence[str] = ()
         self._forget_words()
@@ -119,11 +116,6 @@ class SearchNetwork(ABC, Generic[Scorer]):
         pieces = RaggedArray(words, offsets - offsets[0]).expand(self._split)
         return last, pieces.values.astype(np.int32), pieces.starts
 
-    @staticmethod
-    @abstractmethod
-    def _load(checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> Scorer:
-        """Prepare the network for scoring."""
-
     @abstractmethod
     def _log_probs(self, contexts: WordIds, words: WordIds, aligned: AlignedWords | None) -> Floats:
         """Return log p of each word after its context; BOUNDARY is ``</s>``, or ``<s>`` earlier."""
@@ -131,10 +123,6 @@ class SearchNetwork(ABC, Generic[Scorer]):
 
 class SearchCslm(SearchNetwork[WordScorer]):
     """A language model for partial translations; it ignores the source."""
-
-    @staticmethod
-    def _load(checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> WordScorer:
-        return WordScorer(checkpoint, device, Precision("float32", device), **options._asdict())
 
     def _log_probs(
         self, contexts: WordIds, words: WordIds, _aligned: AlignedWords | None
@@ -148,11 +136,6 @@ class SearchJoint(SearchNetwork[JointScorer]):
     _source: Sequence[str] | None = None
     _windows: WordIds  # of the source
 
-    @staticmethod
-    def _load(checkpoint: Checkpoint, device: torch.device, options: CslmOptions) -> JointScorer:
-        precision = Precision("float32", device)
-        return JointScorer(checkpoint, device, precision, normalized=options.normalized)
-
     def _log_probs(self, contexts: WordIds, words: WordIds, aligned: AlignedWords | None) -> Floats:
         assert aligned is not None
         if aligned.source is not self._source:
@@ -162,6 +145,14 @@ class SearchJoint(SearchNetwork[JointScorer]):
         ids = self._numbering.ids
         contexts = np.concatenate([self._windows[places], ids[contexts]], axis=1)
         return self._scorer.log_probs_of_ids(contexts, ids[words], self._memo)
+
+
+def load_search_network(
+    checkpoint: Checkpoint, device: torch.device, column: Network
+) -> SearchCslm | SearchJoint:
+    """Prepare a network for a search."""
+    scorer = load_feed_forward(checkpoint, device, Precision("float32", device), column)
+    return SearchJoint(scorer) if isinstance(scorer, JointScorer) else SearchCslm(scorer)
 
 
 @kept_njit()

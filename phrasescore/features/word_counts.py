@@ -9,18 +9,17 @@ import math
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from phrasescore.features.feature import BlockScores, CountTally, Feature
-from phrasescore.records import PhraseBlock, PhrasePair, Tally
+from phrasescore.features.feature import BlockScores, CountTally, Feature, ValueTally
+from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
-    from phrasescore.models.checkpoint import Checkpoint
+    pass
 
 
 class _Count(Feature):
@@ -51,25 +50,13 @@ class TargetLength(Feature):
         return BlockScores(lengths[None], CountTally("target words", int(lengths.sum())))
 
 
-@dataclass(frozen=True, slots=True)
-class RatioTally(Tally):
-    """The sum of log ratios; as text, it is shown as the geometric mean of the ratios."""
-
-    total: float
-    pairs: int
-
-    def __str__(self) -> str:
-        ratio = math.exp(self.total / self.pairs) if self.pairs else math.nan
-        return f"{ratio:.3f} target words per source word"
-
-
 class LengthRatio(Feature):
     """log((target words + 1) / (source words + 1)), a natural logarithm, 0 for equal lengths."""
 
     def score(self, block: PhraseBlock) -> BlockScores:
         ratios = [(len(target) + 1) / (len(source) + 1) for source, target in block.pairs()]
         values = np.array([math.log(ratio) for ratio in ratios], np.float64)
-        return BlockScores(values[None], RatioTally(math.fsum(values), len(values)))
+        return BlockScores(values[None], ValueTally(len(values), math.fsum(values)))
 
 
 class UnknownWords(_Count):
@@ -87,11 +74,6 @@ class UnknownWords(_Count):
 
     def __init__(self, vocabularies: Sequence[Vocabulary]) -> None:
         self._vocabularies = vocabularies
-
-    @classmethod
-    def from_checkpoints(cls, checkpoints: "Sequence[Checkpoint]") -> "UnknownWords":
-        """Return a feature that counts the target words unknown to at least one model."""
-        return cls([checkpoint.table_target_vocabulary for checkpoint in checkpoints])
 
     def _count(self, pair: PhrasePair) -> int:
         vocabularies = self._vocabularies

@@ -81,11 +81,6 @@ class PieceText:
         self._rules = f"{rules} detruecase" if detruecase else rules
 
     @property
-    def is_subwords(self) -> bool:
-        """Whether a word may consist of several pieces."""
-        return self._spm is not None
-
-    @property
     def fingerprint(self) -> str:
         """Everything on which the split into pieces depends, as text."""
         return f"{self._digest} {self._rules}"

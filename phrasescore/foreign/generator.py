@@ -1,5 +1,6 @@
 """Score text under language models with only a decoder (GPT-2, Llama, Qwen), with CTranslate2."""
 
+import os
 from collections.abc import Iterator, Sequence
 from functools import cached_property, partial
 from importlib.metadata import version
@@ -8,8 +9,7 @@ from typing import Any
 
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
-from phrasescore.foreign.converted_folder import ConvertedConfig
-from phrasescore.foreign.model import TARGET_WEIGHTS, ConvertedModel, Pieces, PieceScore
+from phrasescore.foreign.model import ConvertedConfig, ConvertedModel, Pieces, PieceScore
 from phrasescore.io.journal import new_digest
 from phrasescore.records import PhrasePair
 
@@ -21,11 +21,15 @@ _OF_TRANSLATION = ("source_spm", "target_spm", "source_prefix", "source_suffix",
 Tokens = tuple[Pieces, int]  # the tokens of a text, and the number of them before the scored ones
 
 
+def is_generator(folder: str) -> bool:
+    """Return whether a model has only a decoder, such as GPT-2, and therefore one vocabulary."""
+    return any(os.path.exists(f"{folder}/vocabulary.{end}") for end in ("json", "txt"))
+
+
 class GeneratorModel(ConvertedModel[Tokens]):
     """A language model with its tokenizer."""
 
     kind = "Generator"
-    known_words = (None, None)
 
     def __init__(
         self, folder: str, text: ForeignText, device: str = "cpu", threads: int = 1
@@ -52,7 +56,7 @@ class GeneratorModel(ConvertedModel[Tokens]):
             problem = f"the language model's tokenizer is missing: copy its {_TOKENIZER}"
             raise ModelError(f"{folder}: {problem} into the folder")
         with self.reading():
-            self.known = self.vocabulary(TARGET_WEIGHTS, "vocabulary")
+            self.known = self.vocabulary("vocabulary")
             self._tokenizer, self._digest = self._load_tokenizer(self.read(_TOKENIZER))
         # The tokens that the tokenizer adds before each text, such as Llama's <s>.
         example = self._tokenizer.encode("a")

@@ -5,22 +5,25 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cached_property, partial
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, ClassVar, Generic, NamedTuple, TypeVar
+
+import msgspec
 
 from phrasescore.errors import ModelError
 from phrasescore.foreign import ForeignText, PieceText
-from phrasescore.foreign.converted_folder import ConvertedFolder, TranslationConfig
+from phrasescore.io.journal import digest_file, digest_text
+from phrasescore.io.plain_file import MAX_JSON, check_plain, read_plain
 from phrasescore.io.text import shorten
 from phrasescore.records import PhrasePair
 
 # Maximum size of a batch, in probabilities (one per known piece and position): 128 MiB per thread.
 MAX_BATCH = 1 << 25
-# Weights with a row for each piece.
-_SOURCE_WEIGHTS = ("encoder/embeddings_0/weight", "encoder/embeddings/weight")
-TARGET_WEIGHTS = ("decoder/embeddings/weight", "decoder/projection/weight")
-
 _Key = TypeVar("_Key")
 Pieces = tuple[str, ...]
 
@@ -33,18 +36,29 @@ class PieceScore(NamedTuple):
     unknown: int
 
 
-class _PieceVocabulary:
-    """The words on one side whose pieces a foreign model knows."""
+class ConvertedConfig(msgspec.Struct):
+    """What config.json says of a model."""
 
-    def __init__(self, text: PieceText, pieces: frozenset[str]) -> None:
-        self._text, self._pieces = text, pieces
-        self.is_subwords = text.is_subwords
+    # CTranslate2 does not check that these keys exist. If one is missing, it crashes or uses an
+    # arbitrary value.
+    bos_token: str | None
+    eos_token: str
+    unk_token: str
 
-    def __contains__(self, word: object) -> bool:
-        return isinstance(word, str) and self._pieces.issuperset(self._text.pieces((word,)))
+
+class TranslationConfig(ConvertedConfig):
+    """What config.json says of a translation model."""
+
+    add_source_bos: bool
+    add_source_eos: bool
+    # None if the first token of the target prefix takes its place (mBART-25).
+    decoder_start_token: str | None
 
 
-class ConvertedModel(ConvertedFolder, ABC, Generic[_Key]):
+_Config = TypeVar("_Config", bound=ConvertedConfig)
+
+
+class ConvertedModel(ABC, Generic[_Key]):
     """A converted model on one device, checked but not loaded, which any thread may use.
 
     The batch changes a value by no more than float32 rounding, and the number of threads does not
@@ -60,10 +74,66 @@ class ConvertedModel(ConvertedFolder, ABC, Generic[_Key]):
     known: frozenset[str]
 
     def __init__(self, folder: str, device: str = "cpu", threads: int = 1) -> None:
-        super().__init__(folder)
+        self.folder = folder
+        if find_spec("ctranslate2") is None:
+            raise ModelError(f"{folder}: needs CTranslate2: pip install 'phrasescore[ctranslate2]'")
+        with self.reading():
+            # CTranslate2 opens all files itself, and would wait at a pipe forever.
+            self.files = sorted(entry.name for entry in os.scandir(folder) if not entry.is_dir())
+            for name in self.files:
+                check_plain(os.path.join(folder, name))
+            if "config.json" not in self.files:
+                problem = "not a model that CTranslate2 has converted: config.json is missing"
+                raise ModelError(f"{folder}: {problem}")
         self._device, self._threads = device, threads
         self._lock = threading.Lock()
         self._loaded: Any = None
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Translate errors while files are read."""
+        try:
+            yield
+        except OSError as error:
+            path = error.filename or self.folder
+            raise ModelError(f"{path}: cannot open: {error.strerror}") from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            problem = "expected the JSON of a model that CTranslate2 has converted"
+            raise ModelError(f"{self.folder}: {problem}: {error}") from error
+
+    def read_config(self, kind: type[_Config]) -> _Config:
+        """Return the content of config.json, which must have the keys of this kind."""
+        with self.reading():
+            return msgspec.json.decode(self.read("config.json"), type=kind)
+
+    def read(self, name: str) -> bytes:
+        """Return the content of a file."""
+        return read_plain(os.path.join(self.folder, name), MAX_JSON)
+
+    def vocabulary(self, *names: str) -> frozenset[str]:
+        """Return the pieces in the first vocabulary that exists."""
+        for name in (f"{name}.{ending}" for name in names for ending in ("json", "txt")):
+            if name in self.files:
+                break
+        else:
+            problem = "expected a model that CTranslate2 has converted, with a"
+            raise ModelError(f"{self.folder}: {problem} {names[0].replace('_', ' ')}")
+        data = self.read(name)
+        if name.endswith("json"):
+            pieces = msgspec.json.decode(data, type=list[str])
+        else:
+            pieces = data.decode().removesuffix("\n").split("\n")
+        return frozenset(pieces)
+
+    def digest(self, *settings: str) -> str:
+        """Return a digest of the files on which scores depend, and of the given settings."""
+        names = ("model.bin", "config.json", "vmap.txt")
+        read = [name for name in self.files if name in names or "vocabulary." in name]
+        with self.reading():
+            digests = [f"{name} {digest_file(Path(self.folder, name))}" for name in read]
+        return digest_text(
+            "\n".join((*digests, *settings, f"ctranslate2 {version('ctranslate2')}"))
+        )
 
     @property
     def loaded(self) -> Any:
@@ -134,8 +204,8 @@ class ForeignModel(ConvertedModel[tuple[Pieces, Pieces]]):
         self.config = self.read_config(TranslationConfig)
         with self.reading():
             self._known_source, self.known = (
-                self.vocabulary(weights, f"{side}_vocabulary", "shared_vocabulary")
-                for side, weights in (("source", _SOURCE_WEIGHTS), ("target", TARGET_WEIGHTS))
+                self.vocabulary(f"{side}_vocabulary", "shared_vocabulary")
+                for side in ("source", "target")
             )
         piece_text = partial(PieceText, moses_tokens=text.moses_tokens, detruecase=text.detruecase)
         source, target = self._spm("source", text.source_spm), self._spm("target", text.target_spm)
@@ -161,10 +231,6 @@ class ForeignModel(ConvertedModel[tuple[Pieces, Pieces]]):
     def fingerprint(self) -> str:
         """Everything on which scores depend besides the pairs and the device, as text."""
         tokens = " ".join((*self.before, "...", *self.after, ">", *self.prefix))
-        if self.frames_sources:
-            tokens += ", ended"  # up to version 0.2 its empty sources were not scored
-        if self.num_scored < len(self.prefix):
-            tokens += ", started"  # up to version 0.2 the first piece of a target was not scored
         return self.digest(self.source.fingerprint, self.target.fingerprint, tokens)
 
     def frame(self) -> str:
@@ -175,12 +241,6 @@ class ForeignModel(ConvertedModel[tuple[Pieces, Pieces]]):
     def frames_sources(self) -> bool:
         """Whether CTranslate2 adds a begin or end symbol to each source."""
         return self.config.add_source_bos or self.config.add_source_eos
-
-    @property
-    def known_words(self) -> tuple[Container[str], Container[str]]:
-        """The source words, and the target words, whose pieces the model knows."""
-        target = _PieceVocabulary(self.target, self.known)
-        return _PieceVocabulary(self.source, self._known_source), target
 
     def count_unknown(self, source: Iterable[str], target: Iterable[str]) -> int:
         """Return the number of pieces that the model does not know."""

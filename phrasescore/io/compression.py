@@ -1,7 +1,6 @@
 """Gzip, the only compressed format of inputs and outputs. Concatenated files count as one."""
 
 import re
-from typing import NamedTuple
 
 from zlib_ng import zlib_ng
 
@@ -12,24 +11,11 @@ GZIP_LEVEL = 5
 GZIP_VERSION = f"zlib-ng {zlib_ng.ZLIBNG_RUNTIME_VERSION}"
 
 
-class OtherFormat(NamedTuple):
-    """A compressed format that is refused."""
-
-    name: str  # also the program that compresses
-    ending: str  # of file names
-    start: re.Pattern[bytes]  # the first bytes of a file
-    reader: str  # the program that unpacks a file to stdout
-
-
+# Compressed formats that are refused: the program, the ending of names, and a file's first bytes.
 _OTHERS = (
-    OtherFormat("bzip2", ".bz2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)"), "bzcat"),
-    OtherFormat("xz", ".xz", re.compile(rb"\xfd7zXZ\0"), "xzcat"),
+    ("bzip2", ".bz2", re.compile(rb"BZh[1-9](?:1AY&SY|\x17rE8P\x90)")),
+    ("xz", ".xz", re.compile(rb"\xfd7zXZ\0")),
 )
-
-
-def is_gzip(start: bytes) -> bool:
-    """Return whether a file is compressed with gzip, from its first bytes."""
-    return start.startswith(b"\x1f\x8b")
 
 
 def is_gzip_name(path: str) -> bool:
@@ -37,10 +23,10 @@ def is_gzip_name(path: str) -> bool:
     return path.endswith(".gz")
 
 
-def other_format(path: str, start: bytes = b"") -> OtherFormat | None:
+def other_format(path: str, start: bytes = b"") -> str | None:
     """Return bzip2 or xz if a file has its name or first bytes, or None."""
     return next(
-        (form for form in _OTHERS if path.endswith(form.ending) or form.start.match(start)), None
+        (name for name, end, pattern in _OTHERS if path.endswith(end) or pattern.match(start)), None
     )
 
 

@@ -8,7 +8,7 @@ from itertools import zip_longest
 from typing import NamedTuple
 
 from phrasescore.errors import DataError, shown_path
-from phrasescore.io.text import MARKUP, decode, read_lines
+from phrasescore.io.text import check_markup, decode, read_lines
 from phrasescore.records import PhrasePair, split_words
 
 _MARKS = ("<s>", "</s>")  # models add these to each sentence
@@ -22,16 +22,16 @@ class TextLine(NamedTuple):
     words: tuple[str, ...]
 
 
-def read_monolingual_text(path: str, *, refuse_marks: bool = False) -> Iterator[TextLine]:
+def read_monolingual_text(path: str, *, refuse_unknown: bool = False) -> Iterator[TextLine]:
     """Yield each sentence of a text lazily, in order.
 
-    An empty line is a sentence without words, as in KenLM. A file without words is an error.
+    An empty line is a sentence without words, as in KenLM. A file without words is an error, and so
+    are ``<s>`` and ``</s>``, and ``<unk>`` if it is refused.
     """
+    words_of = plain_words if refuse_unknown else _unmarked_words
     has_words = False
     for number, raw in enumerate(read_lines(path), start=1):
-        words = sentence_words(path, number, raw)
-        if refuse_marks:
-            check_no_marks(path, number, raw, words)
+        words = words_of(path, number, raw)
         has_words = has_words or bool(words)
         yield TextLine(raw, words)
     if not has_words:
@@ -81,7 +81,7 @@ def read_together(*paths: str) -> Iterator[tuple[bytes, ...]]:
 def sentence_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     """Return the words of a line, possibly none; reject markup, and fields in the first line."""
     text = decode(path, number, line)
-    MARKUP.check(path, number, text)
+    check_markup(path, number, text)
     words = split_words(text)
     # In a later line it may be a word; tables and lists have it from the first line on.
     if number == 1 and FIELD_SEPARATOR in words:
@@ -104,18 +104,22 @@ def check_no_marks(path: str, number: int, raw: bytes, words: tuple[str, ...]) -
             )
 
 
-def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:
+def _unmarked_words(path: str, number: int, line: bytes) -> tuple[str, ...]:
     words = sentence_words(path, number, line)
+    check_no_marks(path, number, line, words)
+    return words
+
+
+def _words(path: str, number: int, line: bytes) -> tuple[str, ...]:
+    words = _unmarked_words(path, number, line)
     if not words:
         raise DataError(path, number, "expected a sentence, found an empty line")
-    check_no_marks(path, number, line, words)
     return words
 
 
 def plain_words(path: str, number: int, raw: bytes) -> tuple[str, ...]:
     """Return the words of a line, which may not be symbols of n-gram models."""
-    words = sentence_words(path, number, raw)
-    check_no_marks(path, number, raw, words)
+    words = _unmarked_words(path, number, raw)
     if b"<unk>" in raw and "<unk>" in words:
         problem = "expected text without <unk>, found it as a word; models add it"
         raise DataError(path, number, problem)

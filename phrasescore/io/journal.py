@@ -7,7 +7,6 @@ a run is killed. It records everything that the result depends on, which `check_
 before a run is resumed. Files are recorded as digests, blake2b of 16 bytes.
 """
 
-import contextlib
 import hashlib
 import os
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ import msgspec
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.output import writing
+from phrasescore.io.output import open_output
 from phrasescore.io.plain_file import MAX_JSON, open_plain, read_plain
 from phrasescore.io.text import open_input
 
@@ -35,23 +34,9 @@ _Journal = TypeVar("_Journal", bound=msgspec.Struct)
 
 def write_journal(path: StrPath, journal: msgspec.Struct) -> None:
     """Replace a journal atomically, and sync it to the disk."""
-    path = os.fspath(path)
-    new = f"{path}.new"
     values = {"format": FORMAT, **msgspec.to_builtins(journal)}
-    with writing(path):
-        # Never follow a link or write to a pipe of this name: the folder may belong to others.
-        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_NONBLOCK
-        descriptor = os.open(new, flags | os.O_CLOEXEC, 0o666)
-        try:
-            with open(descriptor, "wb") as file:
-                file.write(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(new, path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                os.unlink(new)
-            raise
+    with open_output(os.fspath(path)) as file:
+        file.write(msgspec.json.format(msgspec.json.encode(values), indent=1) + b"\n")
 
 
 def read_journal(path: StrPath, kind: type[_Journal], start_over: str = "") -> _Journal | None:

@@ -7,18 +7,18 @@ import contextlib
 import fcntl
 import io
 import os
-import re
-import secrets
 import stat
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, Self, TypeVar
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, BinaryIO, TypeVar
+from weakref import WeakSet
 
 from xopen import xopen
 
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.io.compression import GZIP_LEVEL, is_gzip_name, other_format
+from phrasescore.io.plain_file import open_at_end
 from phrasescore.io.text import BLOCK_SIZE, same_file
 
 if TYPE_CHECKING:
@@ -26,10 +26,18 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
-_PART = ".phrasescore-part"  # a part file's suffix, after the target's name and a random number
+PART = ".phrasescore-part"  # a part file's suffix, after the target's name
 
-_WEIGHTS = "model.safetensors"  # as in phrasescore.models.checkpoint, whose import takes seconds
-_FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
+_locked: "WeakSet[io.FileIO]" = WeakSet()  # files that this process has locked
+
+
+def _close_locked() -> None:
+    for file in list(_locked):
+        file.close()
+
+
+# Otherwise forked workers would hold the locks for a moment after this process is killed.
+os.register_at_fork(after_in_child=_close_locked)
 
 
 class _CheckedWriter(io.RawIOBase):
@@ -68,10 +76,10 @@ def open_output(path: str) -> Iterator[BinaryIO]:
 
     Data are written to a part file beside the target. When the block ends, the part file is synced
     to the disk and replaces the target. On an exception, the part file is removed, and an older
-    target is left unchanged. Part files from killed runs are removed when the target is written
-    again. A new file gets the permissions that the umask allows; a replaced file keeps its
-    permissions. If the target is a symbolic link, the file that it points to is replaced. A device
-    or a named pipe is written directly.
+    target is left unchanged. The part file of a killed run is replaced by the next run. A new file
+    gets the permissions that the umask allows; a replaced file keeps its permissions. If the target
+    is a symbolic link, the file that it points to is replaced. A device or a named pipe is written
+    directly.
 
     :param path: ``-`` is stdout, which is flushed and not closed. A file whose name ends in
         ``.gz`` is compressed; equal data give equal bytes.
@@ -113,39 +121,6 @@ def open_output(path: str) -> Iterator[BinaryIO]:
             raise
 
 
-class StreamOutput:
-    """Stdout, a device or a pipe, as a :class:`phrasescore.io.resumable.ResumableOutput`."""
-
-    def __init__(self, path: str) -> None:
-        self._opened = open_output(path)
-
-    def __enter__(self) -> Self:
-        self._stream: BinaryIO = self._opened.__enter__()
-        return self
-
-    def remaining(self, blocks: Iterable[_Item], path: str) -> Iterator[_Item]:  # noqa: ARG002
-        """Return all lines, because a stream has no earlier run."""
-        return iter(blocks)
-
-    def write(
-        self,
-        data: bytes,
-        input_data: bytes,  # noqa: ARG002
-        num_lines: int,  # noqa: ARG002
-        *,
-        ends_chunk: bool = True,  # noqa: ARG002
-    ) -> None:
-        """Write whole lines."""
-        self._stream.write(data)
-
-    def flush(self) -> None:
-        """Flush the stream."""
-        self._stream.flush()
-
-    def __exit__(self, *error: Any) -> None:
-        self._opened.__exit__(*error)
-
-
 def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> None:
     """Check that output files have distinct names, in folders where they can be created."""
     if read.count("-") > 1 or written.count("-") > 1:
@@ -155,9 +130,6 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
         for other in (*read, *outputs[:index]):
             if other is not None and same_file(name, other):
                 raise PhrasescoreError(f"{name}: would overwrite another file; name another one")
-        folder, base = os.path.split(os.path.realpath(name))
-        if base in _FILES_OF_A_MODEL and os.path.isfile(os.path.join(folder, _WEIGHTS)):
-            raise PhrasescoreError(f"{name}: would overwrite a part of a model; name another file")
         check_output(name)
 
 
@@ -182,8 +154,8 @@ def _check_target(path: str) -> tuple[str, os.stat_result | None]:
     if not path or path.endswith(os.sep):
         raise PhrasescoreError(f"expected the name of a file to write, found {path!r}")
     if (other := other_format(path)) is not None:
-        problem = f"cannot write {other.name}; name a file that ends in .gz, or give - for stdout"
-        raise PhrasescoreError(f"{path}: {problem}, as in: phrasescore ... - | {other.name} > FILE")
+        problem = f"cannot write {other}; name a file that ends in .gz, or give - for stdout"
+        raise PhrasescoreError(f"{path}: {problem}, as in: phrasescore ... - | {other} > FILE")
     target = os.path.realpath(path)
     replaced = None
     with writing(path), contextlib.suppress(FileNotFoundError):
@@ -202,29 +174,32 @@ def _open_raw(path: str, opened: str, flags: int) -> io.FileIO:
 
 
 def _open_part(path: str, target: str) -> tuple[str, io.FileIO]:
-    """Create a locked part file, and remove the target's part files that no process has locked."""
-    folder, name = os.path.split(target)
-    is_left = re.compile(rf"{re.escape(name)}\.[0-9a-f]{{8}}{re.escape(_PART)}")
-    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-    with contextlib.suppress(OSError):  # a folder may be writable and not readable
-        for left in filter(is_left.fullmatch, os.listdir(folder)):
-            old = os.path.join(folder, left)
-            with contextlib.suppress(OSError), io.FileIO(os.open(old, flags), "r+") as file:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                os.unlink(old)
-    while True:
-        part = f"{target}.{secrets.token_hex(4)}{_PART}"
-        raw = _open_raw(path, part, os.O_WRONLY | os.O_CREAT | os.O_EXCL)
-        try:
-            fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_removed = os.fstat(raw.fileno()).st_nlink == 0
-        except BlockingIOError:
-            is_removed = True  # another run found it unlocked and is about to remove it
-        except OSError:
-            is_removed = False  # no run can remove it, since there are no locks
-        if not is_removed:
-            return part, raw
+    """Create or replace the part file, and lock it."""
+    part = f"{target}{PART}"
+    with writing(path):
+        raw = open_at_end(part)
+    try:
+        lock_part(part, raw)
+        raw.truncate(0)
+    except BaseException:
         raw.close()
+        raise
+    return part, raw
+
+
+def lock_part(part: str, file: io.FileIO) -> None:
+    """Lock a part file against other runs, until it is closed in this process."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # The run that had the lock may have renamed the file since we opened it.
+        is_ours = os.fstat(file.fileno()).st_ino == os.stat(part).st_ino
+    except (BlockingIOError, FileNotFoundError):
+        is_ours = False
+    except OSError:
+        is_ours = True  # this file system has no locks
+    if not is_ours:
+        raise PhrasescoreError(f"{part}: another run is writing this file")
+    _locked.add(file)
 
 
 @contextlib.contextmanager

@@ -7,41 +7,27 @@ becomes the output.
 """
 
 import contextlib
-import fcntl
 import logging
 import os
 import stat
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from io import FileIO
 from itertools import chain
-from typing import Self, TypeVar
-from weakref import WeakSet
+from typing import BinaryIO, NamedTuple, Self, TypeVar
 
 import msgspec
 
 from phrasescore.errors import ArgumentError, DataError, PhrasescoreError
 from phrasescore.io.compression import GZIP_VERSION, is_gzip_name, new_compressor
 from phrasescore.io.journal import Number, check_settings, new_digest, read_journal, write_journal
-from phrasescore.io.output import StreamOutput, writing
+from phrasescore.io.output import PART, lock_part, open_output, writing
 from phrasescore.io.plain_file import open_at_end, open_plain
 from phrasescore.io.text import InputLines
 
 _logger = logging.getLogger(__name__)
 
 WAITING = 4  # maximum number of pieces that wait for the thread that compresses and writes them
-
-_locked: "WeakSet[FileIO]" = WeakSet()  # files that this process has locked
-
-
-def _close_locked() -> None:
-    for file in list(_locked):
-        file.close()
-
-
-# Otherwise forked workers would hold the locks for a moment after this process is killed.
-os.register_at_fork(after_in_child=_close_locked)
 
 _Lines = TypeVar("_Lines", bound=InputLines)
 
@@ -56,16 +42,35 @@ def work_files(path: str) -> tuple[str, ...]:
     if not is_resumable(path):
         return ()
     part = f"{os.path.realpath(path)}.part"
-    return part, f"{part}.json", f"{part}.json.new"
+    return part, f"{part}.json", f"{part}.json{PART}"
 
 
+class _Stream(NamedTuple):
+    """Stdout, a device or a pipe, as a `ResumableOutput`, but without an earlier run."""
+
+    file: BinaryIO
+
+    def remaining(self, lines: Iterable[_Lines], _path: str) -> Iterator[_Lines]:
+        return iter(lines)
+
+    def write(self, data: bytes, *_input: object, **_chunk: object) -> None:
+        self.file.write(data)
+
+    def flush(self) -> None:
+        self.file.flush()
+
+
+@contextlib.contextmanager
 def open_resumable(
     path: str, settings: Mapping[str, str], *, resume: bool, chunk_lines: int | None = None
-) -> "ResumableOutput | StreamOutput":
-    """Return a resumable output, or a stream for stdout, devices and pipes."""
-    if not is_resumable(path):
-        return StreamOutput(path)
-    return ResumableOutput(path, settings, resume=resume, chunk_lines=chunk_lines)
+) -> "Iterator[ResumableOutput | _Stream]":
+    """Yield a resumable output, or a stream for stdout, devices and pipes."""
+    if is_resumable(path):
+        with ResumableOutput(path, settings, resume, chunk_lines) as output:
+            yield output
+    else:
+        with open_output(path) as stream:
+            yield _Stream(stream)
 
 
 def check_resume(path: str, resume: bool) -> None:
@@ -118,7 +123,7 @@ class ResumableOutput:
             created = [path for path in (self.part, self.journal) if not os.path.exists(path)]
             with writing(self.path):
                 self._file = stack.enter_context(open_at_end(self.part))
-            self._lock()
+            lock_part(self.part, self._file)
             try:
                 self._begin()
             except BaseException:
@@ -128,17 +133,6 @@ class ResumableOutput:
             self._waiting: deque[Future[None]] = deque()
             self._stack = stack.pop_all()
         return self
-
-    def _lock(self) -> None:
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # The run that had the lock may have renamed the file since we opened it.
-            is_ours = os.fstat(self._file.fileno()).st_ino == os.stat(self.part).st_ino
-        except (BlockingIOError, FileNotFoundError):
-            is_ours = False
-        if not is_ours:
-            raise PhrasescoreError(f"{self.part}: another run is writing this file")
-        _locked.add(self._file)
 
     def _begin(self) -> None:
         self._begun = self._earlier() or self._begun

@@ -20,12 +20,12 @@ import sys
 import threading
 import zlib
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, BinaryIO, Protocol, Self
 
 from xopen import xopen
 
 from phrasescore.errors import BOM_PROBLEM, DataError
-from phrasescore.io.compression import is_gzip, is_gzip_name, other_format
+from phrasescore.io.compression import is_gzip_name, other_format
 from phrasescore.progress import note_lines
 
 if TYPE_CHECKING:
@@ -41,6 +41,8 @@ NUMBER = r"[+-]?+(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?+[0-9]++)?+"
 LARGEST_VALUE = 3.4028234663852886e38  # the largest float32, which Moses can read
 
 _NUMBER = re.compile(NUMBER.encode())
+# The possessive quantifiers read text of any length in one pass.
+_TAG = re.compile(r'<(/?)([A-Za-z][^\s/>]*+)((?:"[^">]*+"|[^<>])*+)>')
 _ATTRIBUTE = re.compile(r'\s[^\s"=]+="')
 _TRANSLATION = ' translation="'
 _SHOWN = 60  # characters of the offending text in a message
@@ -86,24 +88,6 @@ def shorten(text: str | bytes) -> str:
         text = text[: 4 * (_SHOWN + 1)].decode(errors="backslashreplace")
     shown = repr(text[: _SHOWN + 1])
     return shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + "..."
-
-
-_PACKED_BLOCK = 1 << 16  # compressed bytes per read: the position tells how far the text is read
-
-
-class _PackedBytes(io.RawIOBase):
-    """Compressed bytes that are read in small pieces, even if a decompressor asks for more."""
-
-    def __init__(self, source: BinaryIO) -> None:
-        self._source = source
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: "WriteableBuffer") -> int:
-        data = self._source.read(min(memoryview(buffer).nbytes, _PACKED_BLOCK))
-        memoryview(buffer)[: len(data)] = data
-        return len(data)
 
 
 class _CheckedReader(io.RawIOBase):
@@ -183,10 +167,10 @@ def open_input(path: str) -> io.BufferedReader:
             raise DataError(path, None, f"cannot read: {error.strerror}") from error
         if (other := other_format(path, start)) is not None:
             file = "FILE" if path == "-" else shlex.quote(path)
-            cure = f"give - for stdin, as in: {other.reader} {file} | phrasescore ... -"
-            problem = f"expected plain text or gzip, found {other.name}; {cure}"
+            cure = f"give - for stdin, as in: {other} -dc {file} | phrasescore ... -"
+            problem = f"expected plain text or gzip, found {other}; {cure}"
             raise DataError(path, None, problem)
-        is_packed = is_gzip(start)
+        is_packed = start.startswith(b"\x1f\x8b")
         if is_gzip_name(path) and not is_packed:
             shown = shorten(start[:8]) if start else "an empty file"
             problem = f"expected gzip data, as the name says, found {shown}"
@@ -195,8 +179,7 @@ def open_input(path: str) -> io.BufferedReader:
         if is_packed:
             # threads=0 reads in this process, where igzip takes 0.14 microseconds per line. With a
             # thread, an error would be reported too late.
-            packed = cast(BinaryIO, _PackedBytes(stream))
-            source = xopen(packed, "rb", format="gz", threads=0)
+            source = xopen(stream, "rb", format="gz", threads=0)
     except BaseException:
         if opened is not None:
             opened.close()
@@ -298,47 +281,32 @@ def decode(path: str, line_number: int, raw: bytes) -> str:
         raise DataError(path, line_number, f"expected UTF-8, found {found}") from error
 
 
-class Markup:
-    """The tags of Moses' -xml-input in a source text, as moses/XmlOption.cpp parses them.
+def check_markup(path: str, line_number: int, text: str) -> None:
+    """Raise a DataError if a line has tags of Moses' -xml-input, as in moses/XmlOption.cpp.
 
     A tag has a letter directly after the opening bracket: ``a < b`` has no tag. A bare name in
     brackets, such as ``<num>``, is a word, and so are ``<s>`` and ``</s>``.
-
-    :param opening: the opening bracket; Moses' option -xml-brackets sets both brackets.
-    :param every_tag: whether a bare name in brackets is a tag, too, as with Moses' -xml-input.
     """
-
-    def __init__(self, opening: str = "<", closing: str = ">", *, every_tag: bool = False) -> None:
-        self._opening, self._every_tag = opening, every_tag
-        left, right = re.escape(opening), re.escape(closing)
-        # The possessive quantifiers read text of any length in one pass.
-        content = rf'(?:"(?:(?!{right})[^"])*+"|(?!{left}|{right}).)*+'
-        self._tag = re.compile(rf"{left}(/?)([A-Za-z](?:(?!{right})[^\s/])*+)({content}){right}")
-
-    def check(self, path: str, line_number: int, text: str) -> None:
-        """Raise a DataError if a line has markup."""
-        tag = self._find(text) if self._opening in text else None
-        if tag is None and _TRANSLATION in text:  # a tag in other brackets (-xml-brackets)
-            tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
-        if tag is not None:
-            problem = f"expected words, found markup: {shorten(tag)}; remove it, or escape it as"
-            raise DataError(path, line_number, f"{problem} &lt; and &gt; if these are words")
-
-    def _find(self, text: str) -> str | None:
-        """Return the first tag that has an attribute, is empty like ``<wall/>``, or is closed."""
-        opened: dict[str, str] = {}
-        for tag in self._tag.finditer(text):
-            is_end, name, content = tag.groups()
-            if is_end and name in opened and name != "s":
-                return opened[name]
-            if self._every_tag or content.strip() == "/" or _ATTRIBUTE.search(content):
-                return tag.group()
-            if not is_end:
-                opened.setdefault(name, tag.group())
-        return None
+    tag = _find_tag(text) if "<" in text else None
+    if tag is None and _TRANSLATION in text:  # a tag in other brackets (-xml-brackets)
+        tag = text[text.rfind(" ", 0, text.index(_TRANSLATION)) + 1 :]
+    if tag is not None:
+        problem = f"expected words, found markup: {shorten(tag)}; remove it, or escape it as"
+        raise DataError(path, line_number, f"{problem} &lt; and &gt; if these are words")
 
 
-MARKUP = Markup()  # markup in Moses' default brackets
+def _find_tag(text: str) -> str | None:
+    """Return the first tag that has an attribute, is empty like ``<wall/>``, or is closed."""
+    opened: dict[str, str] = {}
+    for tag in _TAG.finditer(text):
+        is_end, name, content = tag.groups()
+        if is_end and name in opened and name != "s":
+            return opened[name]
+        if content.strip() == "/" or _ATTRIBUTE.search(content):
+            return tag.group()
+        if not is_end:
+            opened.setdefault(name, tag.group())
+    return None
 
 
 def is_stream(path: str) -> bool:

@@ -131,12 +131,6 @@ def read_arpa(*paths: str) -> NgramModel:
     return NgramModel(words, tables._replace(order=max(orders), ids=np.array(rows, np.int32)))
 
 
-def read_arpa_vocabulary(path: str) -> tuple[Any, NgramTables]:
-    """Load a model; return its words' ids as a table (`number_words`), and tables for these ids."""
-    model = _ArpaReader(path, ngram_table.make_tables(0), 0)
-    return model.vocabulary, model.tables
-
-
 def _with_room(table: Any, num_keys: int) -> Any:
     larger = make_table(num_keys, 2)
     if len(larger) <= len(table):

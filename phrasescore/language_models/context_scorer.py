@@ -108,24 +108,25 @@ def _number(contexts: Any, kept: Any, numbers: Any, count: int, indices: Any) ->
 class ContextScorer:
     """log p(word | context). Several threads may share one instance.
 
-    :ivar contexts_scored: number of softmaxes computed so far.
-
+    :param normalized: False omits log Z: values are near log p only if training kept log Z near 0,
+        and may be above 0.
     :param shortlist: the ids over which probabilities are normalised; None for all.
     """
 
     def __init__(
         self,
-        network: FeedForwardNetwork,
         checkpoint: Checkpoint,
         device: torch.device,
         precision: Precision,
         *,
-        normalized: bool,
+        normalized: bool = True,
         shortlist: WordIds | None = None,
     ) -> None:
+        network = checkpoint.model
+        assert isinstance(network, FeedForwardNetwork)
         self.order = network.config.order
-        self.contexts_scored = 0
         self.vocabulary = checkpoint.target_vocabulary
+        self._checkpoint = checkpoint
         self._normalized = normalized
         self._device = device
         self._activate = network.activate
@@ -181,7 +182,6 @@ class ContextScorer:
 
     def _layers(self, contexts: Ids) -> tuple[Tensor, Tensor]:
         """Return the softmax's input rows for contexts, and log Z, which is 0 if omitted."""
-        self.contexts_scored += len(contexts)
         rows = self._hidden(contexts)
         if not self._normalized:
             return rows, rows.new_zeros(len(rows), dtype=torch.float64)
@@ -243,20 +243,3 @@ class _FirstLayer:
             products = self._products.multiply("first", self._embedding[words], matrix)
             self._table[on_device(part, self._table.device)] = products
         self._known[rows] = True
-
-
-def distinct_rows(rows: NDArray[np.integer], size: int) -> tuple[Ids, Ids]:
-    """Return the distinct rows, sorted by their columns, and the index of each row among them.
-
-    :param rows: ``(rows, columns)`` of numbers below ``size``.
-    """
-    keys = np.zeros(len(rows), dtype=np.int64)
-    limit = 1  # keys are below it
-    for column in np.asarray(rows, dtype=np.int64).T:
-        if limit > (1 << 62) // size:
-            keys = np.unique(keys, return_inverse=True)[1]
-            limit = len(rows)
-        keys = keys * size + column
-        limit *= size
-    _, first, places = np.unique(keys, return_index=True, return_inverse=True)
-    return np.asarray(rows[first], dtype=np.int64), places

@@ -40,7 +40,8 @@ Floats = NDArray[np.float32]
 # Rows of uint32 numbers: the keys, then the values.
 Rows = NDArray[np.uint32]
 
-# Number of bytes that a sorter holds before it writes a run to the disk.
+# Number of bytes that a sorter holds before it writes a run to the disk. There are up to `order`
+# such blocks at a time; the other n-grams are in anonymous temporary files.
 BLOCK_BYTES = 1 << 26
 
 # lmplz's discounts for the counts 0, 1, 2 and 3 or more where they cannot be computed.
@@ -61,7 +62,6 @@ def estimate(
     order: int,
     prune: Sequence[int] = (),
     discount_fallback: bool = False,
-    block_bytes: int = BLOCK_BYTES,
     report: Callable[[str], None] = lambda _step: None,
 ) -> list[int]:
     """Write an n-gram model of sentences as an ARPA file; return its number of n-grams per order.
@@ -74,18 +74,15 @@ def estimate(
         out, without decrease; the last number holds for all further orders.
     :param discount_fallback: whether to use `FALLBACK` for orders whose discounts cannot be
         computed. Otherwise they are an error.
-    :param block_bytes: size of the blocks of n-grams that are sorted in memory. There are up to
-        ``order`` such blocks at a time; the other n-grams are in anonymous temporary files.
     :param report: is called with a description of each step.
     :raises PhrasescoreError: if discounts cannot be computed, an order has no n-gram, or a
         temporary file cannot be written.
     """
-    words, counts = _count(sentences, order, block_bytes)
+    words, counts = _count(sentences, order)
     report("adjusting counts")
     thresholds = [*prune, *[prune[-1] if prune else 0] * (order - len(prune))]
     levels = [
-        _NgramOrder(size, order, threshold, block_bytes)
-        for size, threshold in enumerate(thresholds, start=1)
+        _NgramOrder(size, order, threshold) for size, threshold in enumerate(thresholds, start=1)
     ]
     last = np.zeros((1, order + 1), np.uint32)
     with ThreadPoolExecutor(min(usable_threads(None), _THREADS)) as pool:
@@ -96,7 +93,7 @@ def estimate(
         amounts = [level.finish(last, discount_fallback) for level in levels]
         totals = [level.num_kept for level in levels]
         report("applying discounts")
-        discounted = list(pool.map(_NgramOrder.discounted, levels, amounts, repeat(block_bytes)))
+        discounted = list(pool.map(_NgramOrder.discounted, levels, amounts))
     grams: list[Iterable[Rows]] = [rows for rows, _ in discounted]
     unigrams = np.concatenate(list(grams[0]))
     # <s> is never predicted. It has the probability 1.
@@ -135,12 +132,10 @@ class RowSorter:
         values in these columns are added in order.
     """
 
-    def __init__(
-        self, num_keys: int, num_values: int, *, unsorted_keys: int, block_bytes: int = BLOCK_BYTES
-    ) -> None:
+    def __init__(self, num_keys: int, num_values: int, *, unsorted_keys: int) -> None:
         self._keys, self._unsorted_keys = num_keys, unsorted_keys
         self._width = num_keys + num_values
-        self._most = max(1, block_bytes // (4 * self._width))
+        self._most = max(1, BLOCK_BYTES // (4 * self._width))
         self._waiting: list[Rows] = []
         self._num_waiting = 0
         self._runs: SortedRuns | None = None
@@ -190,17 +185,15 @@ class _Ids(dict[str, int]):
         return number
 
 
-def _count(
-    sentences: Iterable[Sequence[str]], order: int, block_bytes: int
-) -> tuple[list[str], RowSorter]:
+def _count(sentences: Iterable[Sequence[str]], order: int) -> tuple[list[str], RowSorter]:
     """Return all words, and the n-grams of the highest order with a count of 1 for each occurrence.
 
     A sentence is preceded by ``order - 1`` times ``<s>``.
     """
     ids = _Ids({"<unk>": UNKNOWN, "<s>": BEGIN, "</s>": END})
-    sorter = RowSorter(order, 1, unsorted_keys=order, block_bytes=block_bytes)
+    sorter = RowSorter(order, 1, unsorted_keys=order)
     padding = [BEGIN] * (order - 1)
-    most = max(1, block_bytes // (4 * (order + 1)))
+    most = max(1, BLOCK_BYTES // (4 * (order + 1)))
     total = 0
     tokens = array("I")
 
@@ -229,9 +222,9 @@ def _count(
 class _NgramOrder:
     """The n-grams of one order and their adjusted counts, which become probabilities."""
 
-    def __init__(self, size: int, order: int, threshold: int, block_bytes: int) -> None:
+    def __init__(self, size: int, order: int, threshold: int) -> None:
         self._size, self._order, self._threshold = size, order, threshold
-        self.sorter = RowSorter(size, 1, unsorted_keys=size - 1, block_bytes=block_bytes)
+        self.sorter = RowSorter(size, 1, unsorted_keys=size - 1)
         # Numbers of n-grams with the adjusted counts 0, 1, 2, 3, 4 and 5 or more.
         self._num_with = np.zeros(6, np.int64)
         self.num_kept = 0
@@ -281,13 +274,11 @@ class _NgramOrder:
         in_context_order[is_pruned, self._size] |= PRUNED
         self.sorter.add(in_context_order)
 
-    def discounted(
-        self, amounts: Floats, block_bytes: int
-    ) -> tuple[Iterator[Rows], Iterator[Rows]]:
+    def discounted(self, amounts: Floats) -> tuple[Iterator[Rows], Iterator[Rows]]:
         """Return the n-grams with their probabilities, and the contexts, both in suffix order."""
         # A row has the probability before interpolation and the weight of the lower order.
         size = self._size
-        sorter = RowSorter(size, 2, unsorted_keys=1, block_bytes=block_bytes)
+        sorter = RowSorter(size, 2, unsorted_keys=1)
         file = RowFile(size, np.uint32)
         rest: Rows = np.empty((0, size + 1), np.uint32)
         for part in chain(self.sorter.sorted(), [None]):

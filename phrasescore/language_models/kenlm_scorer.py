@@ -6,7 +6,7 @@ numba takes longer to load than most models.
 import contextlib
 import importlib.util
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +17,6 @@ from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.text import is_stream, open_input, shorten
 
 if TYPE_CHECKING:
-    import kenlm
-
     from phrasescore.language_models.ngram_scorer import NgramScorer
 
 Floats = NDArray[np.float64]
@@ -50,11 +48,11 @@ def import_kenlm() -> Any:
 
 
 class KenlmScorer:
-    """A model of KenLM, as `ArpaScorer`; numbered words are the words."""
+    """A model of KenLM."""
 
     def __init__(self, path: str) -> None:
         kenlm = import_kenlm()
-        self._new_state, self._path = kenlm.State, path
+        self._path = path
         config = kenlm.Config()
         config.show_progress, config.arpa_complain = False, kenlm.ARPALoadComplain.NONE
         try:
@@ -67,32 +65,11 @@ class KenlmScorer:
     def __contains__(self, word: object) -> bool:
         return isinstance(word, str) and word in self._model
 
-    def number(self, words: Iterable[str]) -> list[str]:
-        """Return words in the form that the model takes."""
-        return list(words)
-
     def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
         """Return log p of each word and ``</s>`` of each sentence, and whether it is unknown."""
         scores = map(self._model.full_scores, map(" ".join, sentences))
         found = np.fromiter(chain.from_iterable(scores), _SCORE)
         return natural_logs(self._path, found["log_10"], sentences), found["unknown"]
-
-    def others(self, _words: list[str]) -> None:
-        """Return None: KenLM does not list its words."""
-
-    def state(self, context: Sequence[str], *, begins: bool) -> "kenlm.State":
-        """Return the state after a context; equal states give equal probabilities."""
-        state, after = self._new_state(), self._new_state()
-        (self._model.BeginSentenceWrite if begins else self._model.NullContextWrite)(state)
-        for word in context:
-            self._model.BaseScore(state, word, after)
-            state, after = after, state
-        return state
-
-    def log_probs(self, state: "kenlm.State", words: list[str]) -> Floats:
-        """Return log p of each word after a state."""
-        after, score = self._new_state(), self._model.BaseScore
-        return np.array([score(state, word, after) for word in words], np.float64) * LN_10
 
 
 def natural_logs(path: str, values: Floats, sentences: Sequence[Sequence[str]]) -> Floats:

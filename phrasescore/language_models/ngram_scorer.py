@@ -13,9 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from phrasescore.errors import DataError, PhrasescoreError
-from phrasescore.io.hashing import find, hash_word
 from phrasescore.io.kernel_cache import borrow
-from phrasescore.language_models.arpa import read_arpa_counts, read_arpa_vocabulary
+from phrasescore.language_models.arpa import read_arpa, read_arpa_counts
 from phrasescore.language_models.kenlm_scorer import (
     LN_10,
     Flags,
@@ -37,23 +36,6 @@ from phrasescore.vocabulary import Vocabulary
 _MASSES = 1_000_000
 
 
-class _WordIds(dict[str, int]):
-    def __init__(self, vocabulary: Any) -> None:
-        self._vocabulary = vocabulary
-
-    def __missing__(self, word: str) -> int:
-        text = np.frombuffer(word.encode() + b"\n", np.uint8)
-        found: int = _find_word(self._vocabulary, text)
-        self[word] = found
-        return found
-
-
-@KERNEL
-def _find_word(vocabulary, text):  # type: ignore[no-untyped-def]
-    slot = find(vocabulary, hash_word(text, 0, len(text) - 1))
-    return UNKNOWN if slot < 0 else np.int64(vocabulary[slot, 1])
-
-
 class ArpaScorer:
     """The n-gram model in an ARPA file; all logarithms are natural.
 
@@ -65,16 +47,17 @@ class ArpaScorer:
     """
 
     def __init__(self, path: str) -> None:
-        vocabulary, self._tables = read_arpa_vocabulary(path)
-        self._ids, self.order, self._path = _WordIds(vocabulary), self._tables.order, path
+        words, self._tables = read_arpa(path)
+        self._ids = {word: number for number, word in enumerate(words)}
+        self.order, self._path = self._tables.order, path
 
     def __contains__(self, word: object) -> bool:
         """Return whether the model knows a word; it does not know ``<unk>``."""
-        return isinstance(word, str) and self._ids[word] != UNKNOWN
+        return isinstance(word, str) and self._ids.get(word, UNKNOWN) != UNKNOWN
 
     def number(self, words: Iterable[str]) -> NDArray[np.int32]:
         """Return words in the form that the model takes."""
-        return np.array([*map(self._ids.__getitem__, words)], np.int32)
+        return np.array([self._ids.get(word, UNKNOWN) for word in words], np.int32)
 
     def score_words(self, sentences: Sequence[Sequence[str]]) -> tuple[Floats, Flags]:
         """Return log p of each word and ``</s>`` of each sentence, and whether it is unknown."""
@@ -83,11 +66,8 @@ class ArpaScorer:
         _score_sentences(self._tables, ids, lengths + 1, log_probs)
         return natural_logs(self._path, log_probs, sentences), ids == UNKNOWN
 
-    def others(self, words: NDArray[np.int32]) -> NDArray[np.int32] | None:
-        """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``.
-
-        None if the model cannot list its words.
-        """
+    def others(self, words: NDArray[np.int32]) -> NDArray[np.int32]:
+        """Return the known words that are not in ``words``, with ``<unk>`` and without ``<s>``."""
         known = np.arange(len(self._tables.unigram_backoffs), dtype=np.int32)
         return np.setdiff1d(known, np.append(words, BEGIN)).astype(np.int32)
 
@@ -144,9 +124,8 @@ def read_ngram_order(path: str) -> int:
     return KenlmScorer(path).order if is_binary(path) else len(read_arpa_counts(path))
 
 
-def score_sentences(model: NgramScorer, sentences: Sequence[Sequence[str]]) -> Floats:
-    """Return log p(words ``</s>`` | ``<s>``) of each sentence."""
-    log_probs, _ = model.score_words(sentences)
+def sum_words(log_probs: Floats, sentences: Sequence[Sequence[str]]) -> Floats:
+    """Return log p(words ``</s>`` | ``<s>``) of each sentence, from log p of all words."""
     owners = np.repeat(np.arange(len(sentences)), [1 + len(words) for words in sentences] or 0)
     # Adds one after another, so that a sum does not depend on the other sentences.
     return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64)
@@ -167,7 +146,7 @@ class BackoffModel:
     """
 
     def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
-        self._model, self._path = load_ngrams(path), path
+        self._model, self._path = ArpaScorer(path), path
         if self._model.order > order:
             problem = f"expected a model of at most the network's order {order}"
             raise DataError(path, None, f"{problem}, found order {self._model.order}")
@@ -180,10 +159,10 @@ class BackoffModel:
         )
         if len(self.shortlist) == 1:
             raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
-        inside: Any = self._model.number([words[number] for number in self.shortlist])
-        outside: Any = self._model.others(inside)
-        # Sum over the smaller of the two sets, if both are known.
-        self._complement = outside is not None and len(outside) < len(inside)
+        inside = self._model.number([words[number] for number in self.shortlist])
+        outside = self._model.others(inside)
+        # Sum over the smaller of the two sets.
+        self._complement = len(outside) < len(inside)
         self._summed = outside if self._complement else inside
         self._masses: dict[Hashable, float] = {}
 
@@ -204,7 +183,7 @@ class BackoffModel:
         """Return log p of each word after a context."""
         return self._model.log_probs(state, self._number(words))
 
-    def _number(self, words: Sequence[str]) -> Any:
+    def _number(self, words: Sequence[str]) -> NDArray[np.int32]:
         return self._model.number([word if self.knows(word) else "<unk>" for word in words])
 
     def log_mass(self, state: Hashable) -> float:
@@ -239,6 +218,8 @@ class CrossEntropyDifference:
 
     def differences(self, sentences: Sequence[Sequence[str]]) -> Floats:
         """Return the difference of each sentence, in nats per token, which ``</s>`` is, too."""
-        in_domain, general = (score_sentences(model, sentences) for model in self._models)
+        in_domain, general = (
+            sum_words(model.score_words(sentences)[0], sentences) for model in self._models
+        )
         values: Floats = (general - in_domain) / [len(words) + 1 for words in sentences]
         return values

@@ -7,13 +7,12 @@ A word that the network does not know is ``<unk>``, or an n-gram model scores it
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.errors import ModelError
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.context_scorer import (
     ContextMemo,
@@ -21,7 +20,6 @@ from phrasescore.language_models.context_scorer import (
     Floats,
     Numbering,
     WordIds,
-    distinct_rows,
 )
 from phrasescore.language_models.ngram_scorer import BackoffModel
 from phrasescore.models.batches import batch_sequences
@@ -36,25 +34,14 @@ from phrasescore.vocabulary import Vocabulary
 BOUNDARY = -1
 
 
-class CslmOptions(NamedTuple):
-    """Options of :class:`WordScorer`."""
-
-    # False omits log Z: values are near log p only if training kept log Z near 0, and may be
-    # above 0.
-    normalized: bool = True
-    # Path of an n-gram model for the words outside the shortlist; None for <unk>.
-    backoff: str | None = None
-
-
-USUAL = CslmOptions()
-
-
 class WordScorer(ContextScorer):
     """log p(word | the words before it). Several threads may share one instance.
 
     Values are natural logarithms. Without ``backoff``, a word outside the shortlist gets the
     probability of ``<unk>``, which is the total for all such words; with ``backoff``, the n-gram
-    model's probability. See :class:`CslmOptions` for the options.
+    model's probability.
+
+    :param backoff: path of an n-gram model for the words outside the shortlist; None for <unk>.
     """
 
     def __init__(
@@ -66,14 +53,8 @@ class WordScorer(ContextScorer):
         normalized: bool = True,
         backoff: str | None = None,
     ) -> None:
-        if backoff is not None and not normalized:
-            raise PhrasescoreError(
-                f"{backoff}: a network that omits log Z cannot be combined with an n-gram model"
-            )
         network, vocabulary = checkpoint.model, checkpoint.target_vocabulary
-        if not isinstance(network, CslmNetwork):
-            kind = checkpoint.config.kind
-            raise ModelError(f"expected a language model (cslm), found a model of the kind {kind}")
+        assert isinstance(network, CslmNetwork)
         self._backoff = None
         if backoff is not None and vocabulary.is_subwords:
             raise ModelError(
@@ -82,9 +63,7 @@ class WordScorer(ContextScorer):
         if backoff is not None:
             self._backoff = BackoffModel(backoff, vocabulary, network.config.order)
         shortlist = None if self._backoff is None else self._backoff.shortlist
-        super().__init__(
-            network, checkpoint, device, precision, normalized=normalized, shortlist=shortlist
-        )
+        super().__init__(checkpoint, device, precision, normalized=normalized, shortlist=shortlist)
         # The masses are one table.
         self._lock = threading.Lock()
 
@@ -118,14 +97,14 @@ class WordScorer(ContextScorer):
         is_inside = self._rows[ids] >= 0
         known = numbering.ids[contexts[is_inside]]
         log_probs[is_inside] = self.log_probs_of_ids(known, ids[is_inside], memo)
-        width = self._backoff.width
-        recent = contexts[:, contexts.shape[1] - width :]
-        distinct, groups = distinct_rows(recent + 1, len(numbering.words) + 1)
-        order = np.argsort(groups, kind="stable")
-        cuts = np.searchsorted(groups[order], np.arange(len(distinct) + 1))
-        for row, (start, end) in zip(distinct - 1, pairwise(cuts), strict=True):
-            before = [numbering.words[word] for word in row if word != BOUNDARY]
+        recent = contexts[:, -max(self._backoff.width, 1) :]
+        order = np.lexsort(recent.T)  # equal contexts are adjacent
+        is_first = np.ones(len(order), np.bool_)
+        is_first[1:] = (np.diff(recent[order], axis=0) != 0).any(axis=1)
+        for start, end in pairwise([*np.flatnonzero(is_first).tolist(), len(order)]):
             indices = order[start:end]
+            row = recent[indices[0]]
+            before = [numbering.words[word] for word in row if word != BOUNDARY]
             inside, outside = indices[is_inside[indices]], indices[~is_inside[indices]]
             with self._lock:
                 state = self._backoff.state(before, begins=bool((row == BOUNDARY).any()))
@@ -157,21 +136,10 @@ class JointScorer(ContextScorer):
     which is the total for all such words.
     """
 
-    def __init__(
-        self,
-        checkpoint: Checkpoint,
-        device: torch.device,
-        precision: Precision,
-        *,
-        normalized: bool = True,
-    ) -> None:
-        network = checkpoint.model
-        if not isinstance(network, JointNetwork):
-            kind = checkpoint.config.kind
-            raise ModelError(f"expected a joint model, found a model of the kind {kind}")
-        super().__init__(network, checkpoint, device, precision, normalized=normalized)
-        self._network = network
-        self.source_vocabulary = checkpoint.source_vocabulary
+    @property
+    def source_vocabulary(self) -> Vocabulary:
+        """The vocabulary of the sources."""
+        return self._checkpoint.source_vocabulary
 
     def windows(self, sources: Sequence[Sequence[str]]) -> WordIds:
         """Return the source window around each word, and around the end, of each source.
@@ -179,7 +147,9 @@ class JointScorer(ContextScorer):
         :return: ``(words + sources, 2 * source_window + 1)``, one source after another.
         """
         batch = batch_sequences([self.source_vocabulary.ids(words) for words in sources])
-        windows: WordIds = self._network.source_windows(batch).numpy().astype(np.int32)
+        network = self._checkpoint.model
+        assert isinstance(network, JointNetwork)
+        windows: WordIds = network.source_windows(batch).numpy().astype(np.int32)
         return windows
 
 

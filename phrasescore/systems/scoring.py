@@ -32,7 +32,6 @@ from phrasescore.records import PhraseBlock
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.text_checks import (
-    KnownWords,
     UnknownWordCheck,
     known_words,
     unknown_words_of,
@@ -113,7 +112,7 @@ class Scoring:
         self.added = added_columns(request, loaded)
         self.names = tuple(added.name for added in self.added)
         self._rows = [added.row for added in self.added if added.row is not None]
-        self._known_words = words_of_columns(request, loaded)
+        self._known_words = [known_words(column.model, each) for column, each in request.networks]
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         rows = tuple(feature.rows for feature in self.features)
         self._work = ScoringWork(request, rows, self.features)
@@ -371,13 +370,3 @@ def added_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> l
         each._replace(name=next(numbered)) if is_unnamed else each
         for each, is_unnamed in zip(added, unnamed, strict=True)
     ]
-
-
-def words_of_columns(request: ScoringRequest, loaded: Sequence[LoadedFeature]) -> list[KnownWords]:
-    """Return the words that each model, and each other feature of lists, knows."""
-    known = [known_words(column.model, checkpoint) for column, checkpoint in request.networks]
-    for feature, (column, *_) in loaded:
-        # `annotate` checks a lexicon by the share of words without a translation.
-        if feature.known_words != (None, None) and not request.of_phrases:
-            known.append(KnownWords(column.argument, *feature.known_words))
-    return known

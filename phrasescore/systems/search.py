@@ -315,17 +315,13 @@ def _load_networks(work: SearchWork) -> list[StatefulFeature]:
     import torch
 
     from phrasescore.devices import choose_device
-    from phrasescore.features.search_network import SearchCslm, SearchJoint
-    from phrasescore.language_models.word_scorer import CslmOptions
+    from phrasescore.features.search_network import load_search_network
     from phrasescore.models.checkpoint import load_checkpoint
 
     torch.set_num_threads(work.threads)
     device = choose_device(work.device)
+    models = (load_checkpoint(each.model) for each in work.networks)
     return [
-        (SearchJoint if KINDS[kind].is_aligned else SearchCslm)(
-            load_checkpoint(each.model),
-            device,
-            CslmOptions(normalized=not each.unnormalized, backoff=each.backoff_lm),
-        )
-        for kind, each in zip(work.kinds, work.networks, strict=True)
+        load_search_network(model, device, each)
+        for model, each in zip(models, work.networks, strict=True)
     ]

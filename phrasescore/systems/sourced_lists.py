@@ -10,7 +10,7 @@ from moses_integration.alignments import affiliate_hypothesis, has_links
 from moses_integration.nbest import Ids, NbestList, number_distinct, read_nbest
 from moses_integration.nbest_lines import format_rows
 from phrasescore.errors import DataError
-from phrasescore.io.text import MARKUP, decode, read_lines
+from phrasescore.io.text import check_markup, decode, read_lines
 from phrasescore.records import PhraseBlock, split_words
 from phrasescore.systems.scoring import AddedColumn, Floats, Scoring
 from phrasescore.systems.text_checks import warn_of_alignments
@@ -108,7 +108,7 @@ def with_sources(
             read = identity + 1
             if identity == found.id:
                 text = decode(path, identity + 1, raw)
-                MARKUP.check(path, identity + 1, text)
+                check_markup(path, identity + 1, text)
                 yield found, split_words(text)
                 break
             if not allow_missing:

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from moses_integration.ini_text import IniText
-from moses_integration.source_text import markup_of, parse_sentence
+from moses_integration.source_text import parse_sentence
 from moses_integration.text_settings import TextSettings
 from phrasescore.errors import DataError
 from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import plain_words
 from phrasescore.io.moses_text import load_tokenizer, load_truecaser
-from phrasescore.io.text import MARKUP, decode, shorten
+from phrasescore.io.text import decode, shorten
 from phrasescore.records import split_words
 
 # The longest sentence that the search accepts, in words or characters. It takes about a minute;
@@ -132,15 +132,13 @@ def load_rules(text: TextProcessing, path: str, side: int) -> Callable[[int, byt
 class TextConverter:
     """Converts the lines of a text, and translations of them.
 
-    :param ini: the decoder's moses.ini, if there is one; it says which markup the decoder would
-        interpret, which is an error.
+    :param ini: the decoder's moses.ini, if there is one.
     :ivar characters: whether the system translates characters.
     """
 
     def __init__(self, path: str, text: TextProcessing, ini: IniText | None) -> None:
         self._path = path
         self.characters = ini is not None and ini.text_settings().characters
-        self._markup = MARKUP if ini is None else markup_of(ini)
         _, target = TextSettings(tokenize=text.tokenize).languages()
         self._prepare = load_rules(text, path, 0)
         self._detokenize: Callable[[str], str] = str
@@ -166,7 +164,7 @@ class TextConverter:
         raw = raw.removeprefix(codecs.BOM_UTF8)
         if self._prepare is not None:
             raw = self._prepare(number, raw).encode()
-        words = parse_sentence(self._path, number, raw, self._markup)
+        words = parse_sentence(self._path, number, raw)
         tokens = tuple(split_line(self._path, number, words)) if self.characters else words
         if len(tokens) > MAX_WORDS:
             limit = f"{MAX_WORDS:,} {'characters' if self.characters else 'words'}"

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from phrasescore.errors import ModelError
 from phrasescore.io.folders import LOCK, NEW, remove_folder
 from phrasescore.io.journal import Number, Seconds, check_settings, read_journal, write_journal
-from phrasescore.io.output import writing
+from phrasescore.io.output import PART, writing
 from phrasescore.io.plain_file import MAX_ARRAYS, check_plain
 from phrasescore.models.checkpoint import CurvePoint, save_tensors
 from phrasescore.settings.config import Config
@@ -34,7 +34,7 @@ from phrasescore.training.optimizers import TorchOptimizer
 
 _JOURNAL, _PAIRS = "run.json", "pairs"
 # Files that remain if a run is killed before its journal is written.
-_BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}.new"}
+_BEGINNINGS = {LOCK, _PAIRS, f"{_PAIRS}{NEW}", f"{_JOURNAL}{PART}"}
 _START_OVER = "remove the folder to start over"
 # Prefixes for the names of weights and of the optimizer's averages.
 _NETWORK, _OPTIMIZER, _RECENT = "network/", "optimizer/", "recent/"

@@ -95,7 +95,7 @@ def perplexity(
     ):
         models = _Models(optional_path(model), optional_path(lm), compute, meter)
         for path in paths:
-            words = (line.words for line in read_monolingual_text(path, refuse_marks=True))
+            words = (line.words for line in read_monolingual_text(path))
             sentences = list(UnknownWordCheck(path, models.known_words).counted(words))
             rows = tuple(models.measure(sentences))
             found.append(TextPerplexities(path, len(sentences), rows))

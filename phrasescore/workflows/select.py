@@ -115,7 +115,7 @@ def select(
 
 def _read(texts: Sequence[str]) -> Iterator[tuple[list[bytes], _Sides]]:
     if len(texts) == 1:
-        for line in read_monolingual_text(texts[0], refuse_marks=True):
+        for line in read_monolingual_text(texts[0]):
             yield [line.raw], (line.words,)
         return
     for both in read_parallel_text(*texts):

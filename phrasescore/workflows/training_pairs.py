@@ -20,7 +20,7 @@ def read_training_pairs(
     is_together = kind.reads_source or len(inputs) == 1
     with Meter("read", "lines", progress, lines_of=inputs[0] if is_together else None) as meter:
         if not kind.reads_source:
-            texts = (read_monolingual_text(path, refuse_marks=True) for path in inputs)
+            texts = (read_monolingual_text(path) for path in inputs)
             for text in meter.track(chain.from_iterable(texts)):
                 yield CountedPair(text.raw, PhrasePair._make(((), text.words)), 1.0)
         elif len(inputs) == 1:

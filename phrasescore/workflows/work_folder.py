@@ -28,7 +28,7 @@ from phrasescore.io.folders import (
     writing_folder,
 )
 from phrasescore.io.journal import Number, check_settings, read_journal, write_journal
-from phrasescore.io.output import writing
+from phrasescore.io.output import PART, writing
 
 _JOURNAL = "build.json"
 _PUBLISH = "publish"  # the last step: there may be a folder that is this run's
@@ -128,7 +128,7 @@ def open_work_folder(
     check_folder_above(folder)
     with locked(work):
         journal = read_journal(work / _JOURNAL, WorkJournal, _START_OVER)
-        others = sorted({path.name for path in work.iterdir()} - {LOCK, f"{_JOURNAL}.new"})
+        others = sorted({path.name for path in work.iterdir()} - {LOCK, f"{_JOURNAL}{PART}"})
         if journal is None and others:
             problem = "expected a folder for this run only, found other files in it, such as"
             raise PhrasescoreError(f"{work}: {problem} {others[0]}")

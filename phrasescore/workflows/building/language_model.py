@@ -5,10 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import DataError
-from phrasescore.io.corpora import plain_words
+from phrasescore.io.corpora import read_monolingual_text
 from phrasescore.io.output import check_files, open_output
-from phrasescore.io.text import read_lines
 from phrasescore.language_models.estimation import estimate
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.building import Estimating
@@ -59,11 +57,5 @@ def build_lm(
 
 
 def read_sentences(path: str) -> Iterator[tuple[str, ...]]:
-    """Yield the sentences of a text; a text without words, and the models' symbols, are errors."""
-    has_words = False
-    for number, raw in enumerate(read_lines(path), start=1):
-        words = plain_words(path, number, raw)
-        has_words = has_words or bool(words)
-        yield words
-    if not has_words:
-        raise DataError(path, None, "expected a tokenised text, found no word")
+    """Return the sentences of a text; a text without words, and the models' symbols, are errors."""
+    return (line.words for line in read_monolingual_text(path, refuse_unknown=True))

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from moses_integration.ini_text import IniText
-from moses_integration.source_text import markup_of, read_source
+from moses_integration.source_text import read_source
 from phrasescore.arguments import TableMetric
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.sentences import find_references
@@ -243,14 +243,14 @@ def check_inputs(wanted: Experiment, files: Iterable[Path]) -> None:
             problem = "expected another name than 'dev', of letters, digits, '_', '.', '+' and '-'"
             raise ConfigError(wanted.path, f"[data] test.{name}", problem)
     ini = IniText.read(str(wanted.data.moses_ini))
-    markup, characters = markup_of(ini), ini.text_settings().characters
+    characters = ini.text_settings().characters
     if wanted.data.monolingual and characters:
         problem = "expected a system of words: the n-gram models of this one have characters"
         raise ConfigError(wanted.path, "[data] monolingual", problem)
     for text in texts:
         _check_lengths(text.source, *text.references, *text.raw)
         # Rejects lines that no decoder accepts.
-        read_source(str(text.source), markup, characters=characters)
+        read_source(str(text.source), characters=characters)
     if wanted.engine.decoder == "moses" and not wanted.data.dev.source.read_bytes().endswith(b"\n"):
         problem = "expected a newline after the last line: Moses omits the line without it"
         raise DataError(str(wanted.data.dev.source), None, problem)

@@ -15,7 +15,7 @@ import jinja2
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.moses_ini import MosesIni
-from moses_integration.source_text import markup_of, read_source
+from moses_integration.source_text import read_source
 from moses_integration.text_settings import to_toml
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import usable_threads
@@ -24,7 +24,7 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.io.corpora import read_parallel_text, read_together
 from phrasescore.io.folders import remove_folder
 from phrasescore.io.output import check_output, open_output
-from phrasescore.io.text import Markup, count_lines, read_blocks, read_lines
+from phrasescore.io.text import count_lines, read_blocks, read_lines
 from phrasescore.progress import format_duration
 from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.system import read_system
@@ -153,7 +153,7 @@ def _write(
     has_limits = bool({"stack", "search-algorithm"} & ini.first_lines().keys())
     if not has_limits:
         search = search.with_limits(stack_size=_STACK)
-    characters, markup = search.characters, markup_of(ini)
+    characters = search.characters
     table = Path(search.slot("PhraseDictionaryMemory").arguments["path"])
 
     given, texts = texts, SystemText.of(ini, table).prepare(texts, folder)
@@ -193,7 +193,7 @@ def _write(
     )
     whole = read_experiment(str(output), render(choices=choices, plan=PLANS[0], saved=(), time=""))
     build_plan(whole, output.absolute().parent / "out")  # checks all files, as `run_experiment`
-    forecast, size = _forecast(whole, output, search, markup, pairs, phrases)
+    forecast, size = _forecast(whole, output, search, pairs, phrases)
     choices, plan = divide_time(choices, forecast.total, minutes)
     kept = [each for each in choices if not each.problem]
     seconds = forecast.total(kept, plan)
@@ -220,13 +220,12 @@ def _forecast(
     whole: Experiment,
     output: Path,
     search: DecoderConfiguration,
-    markup: Markup,
     pairs: int,
     phrases: int,
 ) -> tuple[Forecast, int]:
     """Return the forecast of an experiment, and the number of sentences of dev."""
     sentences = {
-        text.source: read_source(str(text.source), markup, characters=search.characters)
+        text.source: read_source(str(text.source), characters=search.characters)
         for text in whole.data.texts
     }
     sample = sentences[whole.data.dev.source]

@@ -27,7 +27,7 @@ TABLE = (
 
 # The features of the broken package, and the reasons for which each is refused.
 REFUSED = {
-    "too_few": "expected one value per pair, got only 1 in all",
+    "too_few": "expected 2 values, one per pair, got only 1",
     "too_many": "expected 2 values, one per pair, got more",
     "not_a_number": "expected a finite float, got nan for the pair 'the maison ||| la maison ('",
     "infinite": "expected a finite float, got inf for the pair 'the maison ||| la maison'",
@@ -90,13 +90,6 @@ def test_a_feature_of_another_package_is_a_column_of_lists_tables_and_text() -> 
         assert "2 values, 0.5 on average" in result.stderr
     result = run("score", "source", "reference", "--feature", "copied_words")
     assert (result.exit_code, result.stdout) == (0, "1\n0\n")
-
-
-def test_a_feature_has_no_arguments() -> None:
-    result = rescore("--feature", "copied_words:shortest=6")
-    assert result.exit_code == 2
-    problem = "feature copied_words:shortest=6: arguments are gone: a package may have a feature"
-    assert problem in result.stderr
 
 
 def test_a_feature_for_lists_alone_is_refused_of_a_table_with_its_reason() -> None:

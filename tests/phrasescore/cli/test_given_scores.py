@@ -204,9 +204,9 @@ BAD = [
     (["1", "2", "1 2"], "scores:3: expected a number, found '1 2'"),
     (["1", ""], "scores:2: expected a number, found ''"),
     (["-1e39"], "scores:1: expected a number, found '-1e39'"),
-    (["-0.5"] * 299, "INPUT:300: expected a score for each of 300 lines, scores has 299"),
+    (["-0.5"] * 299, "scores:300: expected 300 scores, one per line of INPUT, found 299"),
     (["-.5"] * 302, "scores:301: expected 300 scores, one per line of INPUT, found 302"),
-    ([], "INPUT:1: expected a score for each of 300 lines, scores has 0"),
+    ([], "scores:1: expected 300 scores, one per line of INPUT, found 0"),
 ]
 
 

@@ -9,9 +9,9 @@ import pytest
 from moses_integration.nbest_lines import parse_features
 from phrasescore.features.model import Network
 from phrasescore.features.named import NamedFeature
-from phrasescore.features.score_cache import ScoreCache
 from tests.command_line import check_refusal, column_options, succeeded
 from tests.doubles import RandomModel
+from tests.feature_values import count_scores
 from tests.random_lists import SOURCE_WORDS, TARGET_WORDS, Lists, features, rescore
 from tests.tiny_lists import remove_features
 
@@ -158,8 +158,7 @@ def test_what_is_in_the_cache_is_not_scored_again(
     # Another model's scores are others.
     other = RandomModel(tmp_path / "other", SOURCE_WORDS, TARGET_WORDS, seed=9)
     assert "; 0 found in the cache" in rescore(lists, *options, "--model", other.path).stderr
-    with ScoreCache(str(tmp_path / "cache")) as cache:
-        assert len(cache) == 2 * distinct
+    assert count_scores(tmp_path / "cache") == 2 * distinct
 
 
 # Names

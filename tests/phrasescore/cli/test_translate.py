@@ -103,20 +103,6 @@ def test_a_line_that_is_no_plain_text_is_refused(folder: Path, line: str, proble
     assert not (folder / "nbest").exists()
 
 
-def test_the_brackets_of_markup_are_those_of_moses_ini(folder: Path) -> None:
-    (folder / "source").write_text("maison <num> < la\n")
-    assert translate().stdout == "home <num> < the\n"
-    (folder / "moses.ini").write_text(INI + "[xml-input]\nexclusive\n")
-    assert "found markup: '<num>'" in translate().stderr
-    (folder / "moses.ini").write_text(INI + "[xml-brackets]\n{{ }}\n")
-    (folder / "source").write_text("maison {{zone}} la {{/zone}}\n")
-    assert "source:1: expected words, found markup: '{{zone}}'" in translate().stderr
-    (folder / "source").write_text("maison <zone> la </zone>\n")
-    assert translate().stdout == "home <zone> the </zone>\n"
-    (folder / "moses.ini").write_text(INI + "[xml-brackets]\n{{}}\n")
-    assert "expected an opening and a closing bracket" in translate().stderr
-
-
 def test_a_feature_that_the_search_lacks_needs_weight_0(folder: Path) -> None:
     expected = translate().stdout
     text = INI.replace("Distortion\n", "Distortion\nNeuralLM name=NLM0 path=none\n")

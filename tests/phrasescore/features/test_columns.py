@@ -65,11 +65,6 @@ def test_what_is_no_column_is_refused(text: str, problem: str) -> None:
     assert ": :" not in str(raised.value)
 
 
-def test_an_old_number_of_a_model_names_its_successor() -> None:
-    with pytest.raises(ArgumentError, match="'@' is gone: --column 'feature = \"unknown_words\", "):
-        NamedFeature("unknown_words@2")
-
-
 @pytest.mark.parametrize(
     ("column", "problem"),
     [

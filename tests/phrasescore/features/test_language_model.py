@@ -41,10 +41,10 @@ def test_sums_by_hand_with_back_off_unknown_words_and_the_end(arpa: Path) -> Non
 def test_the_source_does_not_count_and_the_end_says_what_was_done(arpa: Path) -> None:
     feature = LanguageModelScore(str(arpa))
     (first, second), said = scored(
-        feature, [PhrasePair((), ("la",)), PhrasePair(("a", "b"), ("la",))]
+        feature, [PhrasePair((), ("la", "é")), PhrasePair(("a", "b"), ("la", "é"))]
     )
     assert first == second
-    assert said == "2 scored by a 2-gram model"
+    assert said == "2 words unknown to a 2-gram model"
 
 
 def test_a_space_of_unicode_does_not_divide_a_word(arpa: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from phrasescore.errors import PluginError
-from phrasescore.features.feature import ScoreRow
-from phrasescore.features.packages import PackageClass, PackageFeature, ValueTally
+from phrasescore.features.feature import ScoreRow, ValueTally
+from phrasescore.features.packages import PackageClass, PackageFeature
 from phrasescore.records import PhraseBlock, PhrasePair
 from tests.feature_values import scored, values_of
 
@@ -75,7 +75,7 @@ class Single(CountingFeature):
     ("broken", "problem"),
     [
         (Endless(), "expected 2 values, one per pair, got more"),
-        (Nothing(), "expected one value per pair, got only 0 in all"),
+        (Nothing(), "expected 2 values, one per pair, got only 0"),
         (Single(), "value 1: it raised TypeError: there is only one"),
     ],
 )

@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from phrasescore.errors import ModelError, PhrasescoreError
+from phrasescore.features.model import Network
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.language_models.word_scorer import CslmOptions
 from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, direction_of
 from phrasescore.records import HypothesisList
 from phrasescore.settings.compute import Compute
@@ -246,11 +246,11 @@ def test_a_cached_score_above_0_is_damage(tmp_path: Path) -> None:
 def test_a_cached_score_without_log_z_may_be_above_0(tmp_path: Path) -> None:
     lists = [hypothesis_list("", "a", "b", "ab", "ba", "")]
     models = [RandomCslm("ab", seed=seed).checkpoint for seed in (0, 2)]
-    options = CslmOptions(normalized=False)
+    column = Network("", unnormalized=True)
     with ScoreCache(str(tmp_path / "scores")) as cache:
         plain, cached = (
             list(
-                SentenceScores(models, CPU, ensemble=True, cache=cache, cslm=options).values(lists)
+                SentenceScores(models, CPU, ensemble=True, cache=cache, column=column).values(lists)
             )
             for _ in range(2)
         )

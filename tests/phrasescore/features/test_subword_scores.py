@@ -10,11 +10,12 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from phrasescore.features.model import Network
 from phrasescore.features.neural import NeuralScore, PieceNumbers
-from phrasescore.features.search_network import SearchCslm
+from phrasescore.features.search_network import load_search_network
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models.perplexity import measure, score_with_network
-from phrasescore.language_models.word_scorer import USUAL, WordScorer
+from phrasescore.language_models.word_scorer import WordScorer
 from phrasescore.models.checkpoint import load_checkpoint
 from phrasescore.records import HypothesisList, PhraseBlock, PhrasePair
 from tests import reference_grconv, reference_lstm, reference_rnnsearch, reference_subwords
@@ -202,7 +203,7 @@ def test_perplexity_is_per_word() -> None:
 def test_a_search_has_the_scores_of_whole_sentences_phrase_by_phrase() -> None:
     order = 4
     model = RandomCslm(PREDICTED, order=order)
-    search = SearchCslm(model.checkpoint, CPU, USUAL)
+    search = load_search_network(model.checkpoint, CPU, Network(""))
     words = ["<unk>", "<s>", "</s>", "la", "maisonette"]
     search.begin([*words, "rue", "grandes", "rues", "la", "les"])
     search.begin(words)  # another list: another numbering begins

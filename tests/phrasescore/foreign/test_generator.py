@@ -151,7 +151,10 @@ def test_no_text_is_given_to_the_network_alone_and_the_batch_hardly_matters(
         ),
         (lambda folder: (folder / "vocabulary.json").write_text("{"), "expected the JSON of a"),
         (lambda folder: (folder / "config.json").unlink(), "config.json is missing"),
-        (lambda folder: (folder / "model.bin").write_bytes(b"x"), "model.bin: the file is damaged"),
+        (
+            lambda folder: (folder / "model.bin").write_bytes(b"x"),
+            "CTranslate2 says: File model.bin",
+        ),
     ],
 )
 def test_a_damaged_folder_is_refused(

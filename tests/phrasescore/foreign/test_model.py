@@ -13,11 +13,8 @@ import pytest
 from phrasescore.errors import DataError, ModelError
 from phrasescore.foreign import ForeignText
 from phrasescore.foreign import model as module
-from phrasescore.foreign.converted_folder import count_rows
-from phrasescore.foreign.generator import GeneratorModel
 from phrasescore.foreign.model import ForeignModel
 from phrasescore.records import PhrasePair
-from tests.tiny_generator import TinyGenerator
 from tests.tiny_translator import TinyTranslator, tiny_translator
 
 FRENCH = ForeignText(target_language="fr")
@@ -247,50 +244,14 @@ def test_a_missing_ctranslate2_is_named_with_the_cure(
 def test_a_damaged_model_is_refused(copied: Path) -> None:
     data = (copied / "model.bin").read_bytes()
     (copied / "model.bin").write_bytes(data[: len(data) // 2])
-    with pytest.raises(
-        ModelError, match=r"copied/model\.bin: the file is damaged: it ends too early"
-    ):
-        score(copied, FRENCH, PAIRS)
-    (copied / "model.bin").write_bytes(data[:-4])
-    with pytest.raises(
-        ModelError, match=r"copied/model\.bin: the file is damaged: it ends too early"
-    ):
+    with pytest.raises(ModelError, match=r"copied: CTranslate2 says: "):
         score(copied, FRENCH, PAIRS)
     (copied / "model.bin").write_bytes(b"\x63" + data[1:])
     with pytest.raises(ModelError, match=r"copied: CTranslate2 says: "):
         score(copied, FRENCH, PAIRS)
     (copied / "model.bin").unlink()
-    with pytest.raises(ModelError, match=r"copied/model\.bin: cannot open: No such file"):
+    with pytest.raises(ModelError, match=r"copied: CTranslate2 says: "):
         score(copied, FRENCH, PAIRS)
-
-
-def test_a_vocabulary_longer_than_the_weights_is_refused(copied: Path, tmp_path: Path) -> None:
-    path = copied / "shared_vocabulary.json"
-    pieces = json.loads(path.read_text())
-    path.write_text(json.dumps([*pieces, "more"]))
-    problem = (
-        f"expected at most {len(pieces)} pieces, the rows of model.bin, found {len(pieces) + 1}"
-    )
-    with pytest.raises(ModelError, match=rf"copied/shared_vocabulary\.json: {problem}$"):
-        ForeignModel(str(copied), FRENCH)
-    generator = TinyGenerator(tmp_path / "generator")
-    path = generator.path / "vocabulary.json"
-    path.write_text(json.dumps([*generator.vocabulary, "more"]))
-    with pytest.raises(
-        ModelError, match=r"generator/vocabulary\.json: expected at most 265 pieces"
-    ):
-        GeneratorModel(str(generator.path), ForeignText())
-
-
-def test_the_rows_of_weights_are_read_from_the_file(tiny: TinyTranslator, tmp_path: Path) -> None:
-    rows = count_rows(str(tiny.path / "model.bin"))
-    words = len(tiny.vocabulary)
-    names = ("encoder/embeddings_0/weight", "decoder/embeddings/weight")
-    assert [rows[name] for name in names] == [words, words]
-    assert rows["encoder/layer_0/ffn/linear_0/weight"] == 16
-    # GPT-2's projection is stored as another name of its embeddings.
-    rows = count_rows(str(TinyGenerator(tmp_path / "generator").path / "model.bin"))
-    assert rows["decoder/embeddings/weight"] == rows["decoder/projection/weight"] == 265
 
 
 def test_a_pipe_among_the_files_is_refused_and_not_waited_for(copied: Path) -> None:

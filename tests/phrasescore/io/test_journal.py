@@ -58,18 +58,18 @@ def test_what_is_no_state_of_this_kind_and_format_is_refused(
         read_journal(path, Rounds)
 
 
-@pytest.mark.parametrize("name", ["state.json", "state.json.new"])
+@pytest.mark.parametrize("name", ["state.json", "state.json.phrasescore-part"])
 def test_a_pipe_in_the_place_of_a_state_keeps_nobody_waiting(tmp_path: Path, name: str) -> None:
     os.mkfifo(tmp_path / name)
-    with pytest.raises(PhrasescoreError, match=r"state\.json: "):
+    with pytest.raises(PhrasescoreError, match=r"state\.json.*: expected a plain file"):
         read_journal(tmp_path / "state.json", Rounds)
         write_journal(tmp_path / "state.json", Rounds(1))
 
 
 def test_a_link_in_the_place_of_a_new_state_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "mine").write_text("x")
-    (tmp_path / "state.json.new").symlink_to("mine")
-    with pytest.raises(PhrasescoreError, match=r"state\.json: cannot write"):
+    (tmp_path / "state.json.phrasescore-part").symlink_to("mine")
+    with pytest.raises(PhrasescoreError, match=r"state\.json.*: expected a plain file"):
         write_journal(tmp_path / "state.json", Rounds(1))
     assert (tmp_path / "mine").read_text() == "x"
 
@@ -78,7 +78,7 @@ def test_a_state_that_cannot_be_read_or_written_is_named(tmp_path: Path) -> None
     with pytest.raises(DataError, match=f"{tmp_path}: cannot open: "):
         read_journal(tmp_path, Rounds)
     path = tmp_path / "none" / "state.json"
-    with pytest.raises(PhrasescoreError, match=f"{path}: cannot write: No such file"):
+    with pytest.raises(PhrasescoreError, match=f"{path}: cannot write: there is no folder"):
         write_journal(path, Rounds(1))
 
 

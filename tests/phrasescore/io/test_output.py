@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 
 from phrasescore.errors import PhrasescoreError
-from phrasescore.io.output import _FILES_OF_A_MODEL, check_files, check_output, open_output
+from phrasescore.io.output import check_output, open_output
 from phrasescore.io.text import read_blocks, same_file
-from phrasescore.models import checkpoint
 from tests.streams import MANY_LINES, Stream
 
 
@@ -89,7 +88,7 @@ def test_the_target_is_untouched_until_the_end(tmp_path: Path) -> None:
     assert path.read_bytes() == MANY_LINES
 
 
-def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> None:
+def test_what_a_killed_run_has_left_is_replaced_by_the_next(tmp_path: Path) -> None:
     path = str(tmp_path / "out")
     program = (
         "import os, signal, sys\n"
@@ -98,42 +97,21 @@ def test_what_a_killed_run_has_left_is_removed_by_the_next(tmp_path: Path) -> No
         "    os.kill(os.getpid(), signal.SIGKILL)\n"
     )
     assert subprocess.run([sys.executable, "-c", program, path], check=False).returncode == -9
-    (left,) = os.listdir(tmp_path)
-    (tmp_path / f"other.{left}").touch()
-    (tmp_path / "out.2023.part").touch()
+    assert os.listdir(tmp_path) == ["out.phrasescore-part"]
     with open_output(path) as output:
         output.write(b"new")
-    assert sorted(os.listdir(tmp_path)) == sorted(["out", "out.2023.part", f"other.{left}"])
+    assert os.listdir(tmp_path) == ["out"]
+    assert (tmp_path / "out").read_bytes() == b"new"
 
 
-def test_two_runs_at_once_do_not_meet(tmp_path: Path) -> None:
+def test_a_second_run_at_the_same_time_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "out"
     with open_output(str(path)) as first:
-        with open_output(str(path)) as second:
-            second.write(b"second")
-        assert path.read_bytes() == b"second"
+        with pytest.raises(PhrasescoreError, match="part: another run is writing this file"):
+            open_output(str(path)).__enter__()
         first.write(b"first")
     assert path.read_bytes() == b"first"
     assert os.listdir(tmp_path) == ["out"]
-
-
-def test_a_part_that_another_run_removes_before_it_is_locked_is_made_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lock = fcntl.flock
-    removed: list[str] = []
-
-    def remove_first(file: io.FileIO, operation: int) -> None:
-        if not removed:
-            removed.extend(os.listdir(tmp_path))
-            (tmp_path / removed[0]).unlink()
-        lock(file, operation)
-
-    monkeypatch.setattr(fcntl, "flock", remove_first)
-    with open_output(str(tmp_path / "out")) as output:
-        output.write(b"text")
-    assert (tmp_path / "out").read_bytes() == b"text"
-    assert len(removed) == 1
 
 
 def test_a_file_system_without_locks_has_outputs_all_the_same(
@@ -144,7 +122,7 @@ def test_a_file_system_without_locks_has_outputs_all_the_same(
 
     monkeypatch.setattr(fcntl, "flock", refuse)
     path = str(tmp_path / "out")
-    with open_output(path) as first, open_output(path):
+    with open_output(path) as first:
         first.write(b"first")
     assert (tmp_path / "out").read_bytes() == b"first"
 
@@ -292,22 +270,3 @@ def test_same_file_sees_through_links_and_dots(tmp_path: Path) -> None:
     assert same_file(str(tmp_path / "new"), f"{tmp_path}/./new")
     assert not same_file(str(path), str(tmp_path / "new"))
     assert not same_file("-", "-")
-
-
-def test_the_names_are_those_of_a_model() -> None:
-    written = (
-        *(checkpoint._WEIGHTS, checkpoint._CONFIG, checkpoint._RECORD),
-        *(checkpoint._SOURCE, checkpoint._TARGET),
-    )
-    assert set(written) == _FILES_OF_A_MODEL
-
-
-@pytest.mark.parametrize("name", sorted(_FILES_OF_A_MODEL))
-def test_a_part_of_a_model_is_not_written_over(tmp_path: Path, name: str) -> None:
-    path = str(tmp_path / "model" / ".." / "model" / name)
-    (tmp_path / "model").mkdir()
-    check_files((), (path,))  # a folder that is no model
-    (tmp_path / "model" / "model.safetensors").touch()
-    with pytest.raises(PhrasescoreError, match="would overwrite a part of a model; name another"):
-        check_files(("text",), (None, path))
-    check_files((), (str(tmp_path / name), str(tmp_path / "model" / "out"), "-"))

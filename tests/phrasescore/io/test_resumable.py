@@ -11,7 +11,6 @@ import pytest
 from moses_integration import phrase_table
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.io import resumable
-from phrasescore.io.compression import is_gzip
 from phrasescore.io.resumable import ResumableOutput
 from phrasescore.io.text import read_blocks
 
@@ -78,7 +77,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(
     assert out.read_bytes() == whole.read_bytes()
     assert sorted(os.listdir(tmp_path)) == sorted([name, whole.name])
     assert b"".join(read_blocks(str(out))) == b"".join(PIECES).upper()
-    assert is_gzip(out.read_bytes()) == (name == "out.gz")
+    assert out.read_bytes().startswith(b"\x1f\x8b") == (name == "out.gz")
 
 
 def test_a_run_killed_before_its_first_chunk_starts_anew_without_asking(

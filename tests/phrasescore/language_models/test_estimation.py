@@ -93,15 +93,18 @@ def test_blocks_of_any_size_and_threads_give_the_same_bytes(
     whole = arpa(sentences, 4, prune=prune, discount_fallback=True)
     for threads, block_bytes in ((1, 1), (2, 500), (3, 5_000)):
         monkeypatch.setattr(estimation, "usable_threads", lambda _wanted, count=threads: count)
-        settings = {"prune": prune, "discount_fallback": True, "block_bytes": block_bytes}
-        assert arpa(sentences, 4, **settings) == whole
+        monkeypatch.setattr(estimation, "BLOCK_BYTES", block_bytes)
+        assert arpa(sentences, 4, prune=prune, discount_fallback=True) == whole
 
 
 @pytest.mark.parametrize("block_bytes", [16, 100, 1 << 20])
-def test_rows_are_sorted_in_runs_that_are_merged(block_bytes: int) -> None:
+def test_rows_are_sorted_in_runs_that_are_merged(
+    block_bytes: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(estimation, "BLOCK_BYTES", block_bytes)
     rows = np.random.default_rng(1).integers(0, 9, (100_000, 4)).astype(np.uint32)[:3_000]
     rows[:, 3] = np.arange(3_000)
-    sorter = RowSorter(3, 1, unsorted_keys=3, block_bytes=block_bytes)
+    sorter = RowSorter(3, 1, unsorted_keys=3)
     for part in np.array_split(rows, 7):
         sorter.add(part)
         # A row takes 16 bytes; the others are on the disk.

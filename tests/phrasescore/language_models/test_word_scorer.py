@@ -10,20 +10,19 @@ import numpy as np
 import pytest
 import torch
 
-from phrasescore.errors import DataError, ModelError, PhrasescoreError
+from phrasescore.errors import DataError, PhrasescoreError
+from phrasescore.features.model import Network
 from phrasescore.features.score_cache import ScoreCache
-from phrasescore.features.search_network import SearchCslm
+from phrasescore.features.search_network import load_search_network
 from phrasescore.kernels.precision import Precision
 from phrasescore.language_models import context_scorer
-from phrasescore.language_models.context_scorer import distinct_rows
-from phrasescore.language_models.ngram_scorer import BackoffModel, load_ngrams
-from phrasescore.language_models.word_scorer import BOUNDARY, USUAL, CslmOptions, WordScorer
-from phrasescore.models.checkpoint import Checkpoint
+from phrasescore.language_models.ngram_scorer import load_ngrams
+from phrasescore.language_models.word_scorer import BOUNDARY, WordScorer
 from phrasescore.records import HypothesisList
+from tests.counted_contexts import count_contexts
 from tests.doubles import RandomCslm
 from tests.reference_cslm import logits, word_log_prob, word_log_probs
 from tests.sentence_scores import SentenceScores
-from tests.tiny_arpa import TINY_ARPA
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -86,7 +85,10 @@ def all_contexts() -> np.ndarray:
     return np.array(found, dtype=np.int32)
 
 
-def test_log_probs_are_those_of_the_reference(model: RandomCslm) -> None:
+def test_log_probs_are_those_of_the_reference(
+    model: RandomCslm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = count_contexts(monkeypatch)
     generator = np.random.default_rng(1)
     contexts = generator.integers(0, 6, (300, ORDER - 1)).astype(np.int32)
     words = generator.integers(0, 6, 300).astype(np.int32)
@@ -97,7 +99,7 @@ def test_log_probs_are_those_of_the_reference(model: RandomCslm) -> None:
         for context, word in zip(contexts.tolist(), words.tolist(), strict=True)
     ]
     assert found.tolist() == pytest.approx(expected, abs=1e-5)
-    assert scorer.contexts_scored == len(np.unique(contexts, axis=0)) < 300
+    assert sum(counts) == len(np.unique(contexts, axis=0)) < 300
     assert scorer.log_probs_of_ids(contexts[:0], words[:0]).tolist() == []
 
 
@@ -143,15 +145,6 @@ def test_without_log_z_a_value_is_the_logit(model: RandomCslm) -> None:
     assert found == pytest.approx(logits(model.parameters, [0, 2, 3]), abs=1e-5)
 
 
-def test_distinct_rows_are_sorted_and_found_again() -> None:
-    generator = np.random.default_rng(3)
-    for size, columns in ((3, 4), (1 << 16, 6), (1 << 20, 9), (5, 0)):
-        rows = generator.integers(0, min(size, 4), (50, columns)) * (size // 4 or 1) % size
-        distinct, places = distinct_rows(rows, size)
-        assert np.array_equal(distinct[places], rows)
-        assert distinct.tolist() == sorted({tuple(row): row for row in rows.tolist()}.values())
-
-
 def test_the_n_gram_model_of_this_test_sums_to_one(lm: str) -> None:
     model: Any = load_ngrams(lm)
     every_word = model.number(["<unk>", "</s>", *LM_WORDS])
@@ -159,30 +152,6 @@ def test_the_n_gram_model_of_this_test_sums_to_one(lm: str) -> None:
         words = model.number([LM_WORDS[word] for word in context if word >= 0])
         state = model.state(words, begins=bool((context < 0).any()))
         assert np.exp(model.log_probs(state, every_word)).sum() == pytest.approx(1.0, abs=1e-5)
-
-
-@pytest.mark.parametrize("kind", ["probing", "trie"])
-def test_backing_off_to_a_binary_file_gives_the_values_of_its_arpa_file(
-    tmp_path: Path, repository: Path, kind: str
-) -> None:
-    (tmp_path / "lm.arpa").write_text(TINY_ARPA)
-    vocabulary = RandomCslm(["la", "nonesuch"], order=ORDER).vocabulary
-    binary = repository / "tests" / "data" / f"tiny.{kind}.kenlm"
-    found = []
-    for path in (tmp_path / "lm.arpa", binary):
-        backoff = BackoffModel(str(path), vocabulary, ORDER)
-        assert backoff.shortlist.tolist() == [0, 2]
-        assert [backoff.knows(word) for word in ("maison", "<s>", "<unk>", "x")] == [True] + [
-            False
-        ] * 3
-        for words, begins in (((), True), (("la",), True), (("maison",), False), (("x",), False)):
-            state = backoff.state(words, begins=begins)
-            found.append(
-                [backoff.log_mass(state), *backoff.log_probs(state, ["maison", "x", "</s>"])]
-            )
-    half = len(found) // 2
-    for of_arpa, of_binary in zip(found[:half], found[half:], strict=True):
-        assert of_binary == pytest.approx(of_arpa, abs=1e-5)
 
 
 def test_backed_off_probabilities_sum_to_one_over_the_n_gram_model_s_vocabulary(
@@ -232,8 +201,6 @@ def test_a_backoff_weight_beyond_all_numbers_is_refused(model: RandomCslm, lm: s
 
 
 def test_backoff_refuses_what_cannot_share(model: RandomCslm, lm: str, tmp_path: Path) -> None:
-    with pytest.raises(PhrasescoreError, match="omits log Z"):
-        WordScorer(model.checkpoint, CPU, EXACT, normalized=False, backoff=lm)
     with pytest.raises(DataError, match="at most the network's order 2, found order 3"):
         WordScorer(RandomCslm(WORDS, order=2).checkpoint, CPU, EXACT, backoff=lm)
     with pytest.raises(PhrasescoreError, match="knows no word of the shortlist"):
@@ -266,9 +233,9 @@ def test_a_cache_tells_scores_of_other_options_apart(
 ) -> None:
     lists = [HypothesisList(("s",), [("a", "e"), ("b",)])]
     found = []
-    for options in (CslmOptions(), CslmOptions(normalized=False), CslmOptions(backoff=lm)) * 2:
+    for column in (Network(""), Network("", unnormalized=True), Network("", backoff_lm=lm)) * 2:
         with ScoreCache(str(tmp_path / "cache")) as cache:
-            scores = SentenceScores([model.checkpoint], CPU, cache=cache, cslm=options)
+            scores = SentenceScores([model.checkpoint], CPU, cache=cache, column=column)
             found.append(next(scores.values(lists)).columns[0].tolist())
             cached = scores.work.cached
         assert cached == (2 if len(found) > 3 else 0)
@@ -288,8 +255,11 @@ def search_request(
     )
 
 
-def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomCslm) -> None:
-    feature = SearchCslm(model.checkpoint, CPU, USUAL)
+def test_a_search_gets_the_score_of_each_phrase_after_its_history(
+    model: RandomCslm, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts = count_contexts(monkeypatch)
+    feature = load_search_network(model.checkpoint, CPU, Network(""))
     assert feature.context == ORDER - 1
     words = ["<unk>", "<s>", "</s>", "a", "b"]
     feature.begin([*words, "c", "rare", "b", "a"])
@@ -316,30 +286,20 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(model: RandomC
     assert found[0] == found[3]
     # What is asked for alone has the same bits, by one that knows no context and by one that does.
     for row, value in zip(rows, found, strict=True):
-        fresh = SearchCslm(model.checkpoint, CPU, USUAL)
+        fresh = load_search_network(model.checkpoint, CPU, Network(""))
         fresh.begin(words)
         for asked in (fresh, feature):
             assert asked.scores(*search_request([row]))[0] == value
-    # By hand, with ids: 000, 002, 023, 231 and 314.
-    assert feature._scorer.contexts_scored == 5
+    # By hand, with ids: 000, 002, 023, 231 and 314; then each new one computes those of its row.
+    assert counts == [5, 2, 4, 1, 2, 1]
 
 
 def test_phrases_of_a_whole_translation_add_up_to_its_score(model: RandomCslm, lm: str) -> None:
-    options = CslmOptions(backoff=lm)
-    feature = SearchCslm(model.checkpoint, CPU, options)
+    column = Network("", backoff_lm=lm)
+    feature = load_search_network(model.checkpoint, CPU, column)
     feature.begin(["<unk>", "<s>", "</s>", "a", "b", "e", "x"])
     rows = [([-1, -1, 1], [3, 5], False), ([1, 3, 5], [6, 4, 5], True)]
-    whole = SentenceScores([model.checkpoint], CPU, cslm=options)
+    whole = SentenceScores([model.checkpoint], CPU, column=column)
     lists = [HypothesisList((), [("a", "e", "x", "b", "e")])]
     expected = next(whole.values(lists)).columns[0][0]
     assert feature.scores(*search_request(rows)).sum() == pytest.approx(expected, abs=1e-9)
-
-
-def test_checkpoints_of_other_kinds_are_refused(tmp_path: Path) -> None:
-    from phrasescore.models.checkpoint import load_checkpoint
-    from tests.doubles import RandomModel
-
-    RandomModel(tmp_path / "model", ["a"], ["b"])
-    checkpoint: Checkpoint = load_checkpoint(tmp_path / "model")
-    with pytest.raises(ModelError, match="expected a language model"):
-        WordScorer(checkpoint, CPU, EXACT)
