@@ -3,11 +3,17 @@
 import os
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
+
+from msgspec import Meta
 
 from phrasescore.errors import ArgumentError
 
 StrPath = str | os.PathLike[str]
+AtLeastOne = Annotated[int, Meta(ge=1)]
+Count = Annotated[int, Meta(ge=0)]
+Amount = Annotated[float, Meta(ge=0.0)]
+Positive = Annotated[float, Meta(gt=0.0)]
 
 PrecisionName = Literal["float32", "tf32", "bfloat16", "int8"]
 PRECISIONS: tuple[PrecisionName, ...] = get_args(PrecisionName)

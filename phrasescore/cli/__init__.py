@@ -37,7 +37,7 @@ import click
 
 from phrasescore import errors
 from phrasescore.cli import options
-from phrasescore.cli.messages import StderrHandler, say, show_error
+from phrasescore.cli.messages import StderrHandler, say
 from phrasescore.cli.progress import show_progress
 from phrasescore.devices import memory_problem
 from phrasescore.errors import ArgumentError, PhrasescoreError
@@ -101,8 +101,8 @@ class VerbGroup(click.Group):
         verbs = self.list_commands(ctx)
         if args[0].startswith("-") or args[0] in verbs:
             return super().resolve_command(ctx, args)
-        if (problem := _verb_problem(args[0])) is not None:
-            raise click.UsageError(problem, ctx)
+        if (args[0],) in successors():
+            raise click.UsageError(_successor(args[0]), ctx)
         similar = difflib.get_close_matches(args[0], verbs, n=1)
         hint = f" Did you mean {similar[0]!r}?" if similar else ""
         raise click.UsageError(f"No such command {args[0]!r}.{hint}", ctx)
@@ -119,21 +119,12 @@ class VerbGroup(click.Group):
 
     def invoke(self, ctx: click.Context) -> object:
         """Run a verb; turn its exceptions into one line on stderr and an exit code."""
-        try:
-            return self._invoke(ctx)
-        except click.ClickException as error:
-            show_error(error)
-            ctx.exit(error.exit_code)
-
-    def _invoke(self, ctx: click.Context) -> object:
         if isinstance(sys.stdout, io.TextIOWrapper):
             # As on stderr: a letter that the locale cannot encode must not end the command.
             sys.stdout.reconfigure(errors="backslashreplace")
         try:
             with ending_on_signals():
                 return super().invoke(ctx)
-        except click.BadOptionUsage as error:
-            raise _with_choices(error, self._verb(ctx)) from error
         except click.UsageError as error:
             problem = _option_problem(ctx.invoked_subcommand or "", error)
             if problem is None:
@@ -187,11 +178,6 @@ def successors() -> Mapping[tuple[str, ...], str]:
     return found
 
 
-def _verb_problem(verb: str) -> str | None:
-    """Return the error for a verb of an earlier version, or None for any other word."""
-    return _successor(verb) if (verb,) in successors() else None
-
-
 def _option_problem(verb: str, error: click.UsageError) -> str | None:
     """Return the error for an option or a value of an earlier version, or None for others."""
     words: list[tuple[str, ...]] = []
@@ -206,17 +192,6 @@ def _option_problem(verb: str, error: click.UsageError) -> str | None:
 
 def _successor(*words: str) -> str:
     return f"{' '.join(words[1:] or words)} is gone: {successors()[words]}"
-
-
-def _with_choices(error: click.BadOptionUsage, verb: click.Command) -> click.BadOptionUsage:
-    """Add the possible values to an option's missing-value error; return others unchanged."""
-    for param in verb.params:
-        if error.option_name in param.opts and error.message.endswith("requires an argument."):
-            kind = param.type
-            values = " or ".join(kind.choices) if isinstance(kind, click.Choice) else param.metavar
-            message = f"{error.message.removesuffix('.')}: {values}"
-            return click.BadOptionUsage(error.option_name, message, error.ctx)
-    return error
 
 
 def _problem(error: MemoryError | RuntimeError) -> str:

@@ -47,7 +47,8 @@ Decorator = Callable[[Any], Any]  # a decorator for a command's function
 # A file or folder name that the shell can complete; the library checks whether it exists.
 FILE_NAME = click.Path(readable=False)
 
-ALL_OPTIONS = "phrasescore.all_options"  # in a context's meta: the help shows all options
+# In a context's meta: whether the help shows all options; the parameters in command-line order.
+ALL_OPTIONS, ORDER = "phrasescore.all_options", "phrasescore.order"
 _LONGEST = 60  # characters of all choices of an option, which stand in one line of the help
 _METAVARS: dict[Any, str] = {int: "N", float: "NUMBER", os.PathLike: "FILE"}
 
@@ -64,18 +65,11 @@ class SubjectOption(click.Option):
             self.help = f"{self.help} NAME is {', '.join(names)} or {last}."
 
     def get_help_extra(self, ctx: click.Context) -> Any:
-        """Return the default and the range in plain words."""
+        """Return the default in plain words, without click's notation for a range."""
         extra = super().get_help_extra(ctx)
         if isinstance(self.show_default, str):
             extra["default"] = self.show_default
-        if "range" in extra and isinstance(self.type, click.IntRange | click.FloatRange):
-            low, high, is_open = self.type.min, self.type.max, self.type.min_open
-            if high is not None:
-                extra["range"] = f"above {low}, up to {high}" if is_open else f"{low} to {high}"
-            elif low in (0, 1):  # as the names of the values say
-                del extra["range"]
-            else:
-                extra["range"] = f"at least {low}"
+        extra.pop("range", None)
         return extra
 
 
@@ -90,6 +84,12 @@ class Verb(click.Command):
     def __init__(self, *args: Any, example: str = "", main: str = "", **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.example, self.main_options = example, main.split()
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Record the order of the options, which their values do not show."""
+        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
+        ctx.meta[ORDER] = [param.name for param in order]
+        return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; without bars if it writes data to the terminal."""
@@ -136,14 +136,14 @@ class Verb(click.Command):
                 formatter.write_text("\b\n" + " \\\n  ".join(lines).replace("\xa0", " "))
 
 
-def verb(short_help: str, example: str, kind: type[Verb] = Verb, *, main: str = "") -> Decorator:
+def verb(short_help: str, example: str, *, main: str = "") -> Decorator:
     """Return a decorator that makes a function a command, with the options of every command.
 
     :param short_help: the description in the list of all commands, at most 60 characters.
     :param example: a command line, without ``phrasescore``.
     :param main: the options for ``--help``, separated by spaces, if all of them are too many.
     """
-    command = click.command(cls=kind, short_help=short_help, example=example, main=main)
+    command = click.command(cls=Verb, short_help=short_help, example=example, main=main)
     return lambda function: command(verbosity(_help_all(function)))
 
 
@@ -262,13 +262,16 @@ def _option_of(setting: Setting, changes: dict[str, Any]) -> Decorator:
         settings["default"] = setting.default
         settings["multiple"] = setting.is_sequence
         settings["metavar"] = settings["metavar"] or _METAVARS.get(setting.kind)
+    shown: Any = setting.extra.get("shown", True)
+    if setting.range is not None and (shown is not True or setting.default is not None):
+        shown = f"{setting.default if shown is True else shown}; {setting.range}"
     return click.option(
         *setting.flags,
         setting.name,
         cls=SubjectOption,
         subject=setting.heading,
         help=setting.description,
-        **{"show_default": setting.extra.get("shown", True), **settings, **changes},
+        **{"show_default": shown, **settings, **changes},
     )
 
 
@@ -277,13 +280,7 @@ def _type_of(setting: Setting) -> Any:
         return click.Choice(setting.choices)
     if setting.kind is os.PathLike:
         return FILE_NAME
-    if setting.kind not in (int, float):
-        return str
-    ranged: Any = click.IntRange if setting.kind is int else click.FloatRange
-    least = setting.ge if setting.gt is None else setting.gt
-    if least is None and setting.le is None:
-        return setting.kind
-    return ranged(min=least, max=setting.le, min_open=setting.gt is not None)
+    return setting.kind if setting.kind in (int, float) else str
 
 
 def refuse_others(ctx: click.Context, allowed: Collection[str], reason: str) -> None:

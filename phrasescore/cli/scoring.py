@@ -16,12 +16,7 @@ from phrasescore.settings.scoring import Rescoring, TextScoring
 
 _logger = logging.getLogger(__name__)
 
-_ORDER = "phrasescore.columns"
 _SUBJECT: options.Subject = "Networks and features"
-# The option for columns with options, and for scores with a name.
-_GENERAL, _NAMED = "column", "named_scores"
-
-_NAMES = (_GENERAL, _NAMED, *COLUMN_KINDS)
 
 _named_scores = options.files(
     "--scores named_scores_columns",
@@ -30,35 +25,30 @@ _named_scores = options.files(
     callback=options.matching(".+=.+", "FILE=NAME"),
     subject=_SUBJECT,
 )
+_general = options.option(
+    "--column column_columns",
+    "Add a column with options, as in 'model = \"joint\", unnormalized = true'. Every kind of "
+    "column has the option name, its name in n-best lists.",
+    multiple=True,
+    metavar="COLUMN",
+    subject=_SUBJECT,
+)
 
 
 def _column_options(names: Collection[str]) -> options.Decorator:
     """Return an option for each kind of column, and ``--column`` for all kinds."""
-    lines = {name: COLUMN_KINDS[name] for name in names}
     of_kinds = [
         options.option(
-            f"--{name.replace('_', '-')} {_param(name)}",
+            f"--{name.replace('_', '-')} {name}_columns",
             line.help,
             type=options.FILE_NAME if line.metavar in ("MODEL", "FOLDER", "FILE") else str,
             multiple=True,
             metavar=line.metavar,
             subject=_SUBJECT,
         )
-        for name, line in lines.items()
+        for name, line in ((name, COLUMN_KINDS[name]) for name in names)
     ]
-    general = options.option(
-        f"--{_GENERAL} {_param(_GENERAL)}",
-        "Add a column with options, as in 'model = \"joint\", unnormalized = true'. Every kind of "
-        "column has the option name, its name in n-best lists.",
-        multiple=True,
-        metavar="COLUMN",
-        subject=_SUBJECT,
-    )
-    return options.together(*of_kinds, general)
-
-
-def _param(name: str) -> str:
-    return f"{name}_columns"
+    return options.together(*of_kinds, _general)
 
 
 _of_tables = _column_options(
@@ -68,28 +58,18 @@ _of_lists = _column_options([name for name in COLUMN_KINDS if name != "scores"])
 _of_text = _column_options(["model", "ctranslate2", "command", "feature", "lm"])
 
 
-class OrderedColumns(options.Verb):
-    """A command that records the order of the options that add columns."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Record the order of the options, which their values do not show."""
-        _, _, order = self.make_parser(ctx).parse_args(args=list(args))
-        names = {_param(name): name for name in _NAMES}
-        ctx.meta[_ORDER] = [names[param.name] for param in order if param.name in names]
-        return super().parse_args(ctx, args)
-
-
 def _take_columns(ctx: click.Context, given: dict[str, Any]) -> list[Column]:
     """Remove the columns from a command's parameters; return them in command-line order."""
-    names = [name for name in _NAMES if _param(name) in given]
-    values = {name: iter(given.pop(_param(name))) for name in names}
-    return [_column(name, next(values[name])) for name in ctx.meta[_ORDER]]
+    names = [name for name in given if name.endswith("_columns")]
+    values = {name: iter(given.pop(name)) for name in names}
+    order = [name for name in ctx.meta[options.ORDER] if name in values]
+    return [_column(name.removesuffix("_columns"), next(values[name])) for name in order]
 
 
 def _column(name: str, value: str) -> Column:
-    if name == _GENERAL:
+    if name == "column":
         return parse_column(value)
-    if name == _NAMED:
+    if name == "named_scores":
         path, _, name = value.rpartition("=")
         return load_kind("scores").of(path, name)
     return load_kind(name).of(value)
@@ -98,7 +78,6 @@ def _column(name: str, value: str) -> Column:
 @options.verb(
     "Add scores of networks to a system's phrase table",
     "annotate system --model model -o new-system",
-    OrderedColumns,
     main="--model --feature -o --for --resume --workers",
 )
 @options.argument("table", metavar="SYSTEM|TABLE")
@@ -133,7 +112,6 @@ def annotate(ctx: click.Context, /, table: str, output: str, **given: Any) -> No
 @options.verb(
     "Add scores of networks to n-best lists",
     "rescore nbest.gz --source dev.en --model model -o nbest.new.gz",
-    OrderedColumns,
     main="--source --model --feature --lm -o --resume --workers --device",
 )
 @options.argument("nbest", metavar="NBEST")
@@ -165,7 +143,6 @@ def rescore(ctx: click.Context, /, nbest: str, source: str, output: str, **given
 @options.verb(
     "Score sentences and their translations",
     "score test.en test.fr --model model -o scores.tsv",
-    OrderedColumns,
     main="--model --feature --lm -o --workers --device",
 )
 @options.argument("source", metavar="SOURCE")

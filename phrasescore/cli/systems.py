@@ -13,6 +13,7 @@ from phrasescore.cli.options import heading
 from phrasescore.cli.progress import show_progress
 from phrasescore.progress import format_count, format_duration
 from phrasescore.settings.building import Building, Estimating
+from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import grouped
 from phrasescore.signals import EndedBySignal
 
@@ -35,14 +36,7 @@ _text = partial(options.file, nargs=2, required=True)
 @options.file("--lm", "Use this n-gram model instead of one of TARGET; it is not copied.")
 @options.files("--lm-text lm_texts", "More text in the target language, for a second n-gram model.")
 @options.of(Building, tokenize={"multiple": False, "nargs": 2})
-@heading("Devices and speed")
-@options.option(
-    "--workers",
-    "Number of threads or processes.",
-    type=click.IntRange(min=1),
-    metavar="N",
-    show_default="all cores",
-)
+@options.of(Compute, only=("workers",), workers={"show_default": "all cores"})
 @options.resume
 def build(source: str, target: str, output: str, **given: Any) -> None:
     """Build a phrase-based system from parallel text, SOURCE and TARGET, without Moses.
@@ -142,9 +136,7 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
             raise
         finally:
             show_progress.close()
-        lines = table.to_text().splitlines()
-        best = {number for number, line in enumerate(lines) if line.endswith("  best")}
-        print_text(table.to_text(), bold=best)
+        print_text(table.to_text())
         page = os.path.join(output, REPORT, "index.html")
         folder = output if table.chosen.system else None
         next_step.suggest(output=page, folder=folder, choice=table.chosen.name)

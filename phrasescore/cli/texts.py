@@ -47,10 +47,7 @@ def evaluate(**given: Any) -> None:
         given["output"] = None
     measured = run(**grouped(run, given), progress=show_progress)
     if to_terminal:
-        lines = measured.to_text().splitlines()
-        print_text(
-            measured.to_text(), bold={n for n, line in enumerate(lines) if line.endswith("  best")}
-        )
+        print_text(measured.to_text())
     next_step.suggest()
 
 

@@ -12,51 +12,28 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing.reduction import ForkingPickler
-from typing import Any, Generic, Self
+from typing import Any, Self
 
 from phrasescore.devices import usable_threads
-from phrasescore.engines import Item, Result, Work, WorkerPool
-from phrasescore.errors import PhrasescoreError
+from phrasescore.engines import Item, Result, Work
+from phrasescore.engines.restarting import RestartingPool
 from phrasescore.settings.compute import Compute
 
 _PARENT_CHECK_SECONDS = 1.0  # seconds between two checks that the parent process is alive
-_MAX_DEATHS = 3  # maximum number of restarts without a result in between
 
 
-class _Submitted(Generic[Item, Result]):
-    def __init__(self, pool: "ProcessPool[Item, Result]", item: Item) -> None:
-        self.item = item
-        self.future: Future[Result]
-        self.callbacks: list[Callable[[Any], object]] = []
-        self._pool = pool
-
-    def done(self) -> bool:
-        """See `phrasescore.engines.Pending`; the death of a process counts, too."""
-        return self.future.done()
-
-    def add_done_callback(self, fn: Callable[[Any], object], /) -> None:
-        self.callbacks.append(fn)
-        self.future.add_done_callback(fn)
-
-    def result(self) -> Result:
-        """Wait for the result; if a process has died, resubmit the unfinished work."""
-        return self._pool.wait(self)
-
-
-class ProcessPool(WorkerPool[Item, Result]):
+class ProcessPool(RestartingPool[Item, Result]):
     """Processes that share the memory of the loaded work with this process.
 
-    They are forked on entering, which must happen before other threads start. If a process dies,
-    the unfinished items are computed again.
+    They are forked on entering, which must happen before other threads start.
     """
 
     def __init__(
         self, work: Work[Item, Result], engine: Compute, closed: Iterable[int] = ()
     ) -> None:
+        super().__init__()
         self._work, self._closed = work, closed
         self.workers = usable_threads(engine.workers)
-        self._unfinished: list[_Submitted[Item, Result]] = []
-        self._deaths = 0
 
     def __enter__(self) -> Self:
         self._compute = self._work.load()
@@ -73,48 +50,20 @@ class ProcessPool(WorkerPool[Item, Result]):
         with contextlib.suppress(BrokenProcessPool):
             self._processes.submit(os.getpid).result()
 
-    def submit(self, item: Item) -> _Submitted[Item, Result]:
-        task = _Submitted(self, item)
-        self._unfinished.append(task)
-        self._begin(task)
-        return task
-
-    def _begin(self, task: _Submitted[Item, Result]) -> None:
+    def compute(self, item: Item) -> "Future[Result]":
         try:
-            task.future = self._processes.submit(_compute, task.item)
+            return self._processes.submit(_compute, item)
         except BrokenProcessPool as error:
-            task.future = Future()
-            task.future.set_exception(error)
-        for callback in task.callbacks:
-            task.future.add_done_callback(callback)
+            future: Future[Result] = Future()
+            future.set_exception(error)
+            return future
 
-    def wait(self, task: _Submitted[Item, Result]) -> Result:
-        """Return the result of a task, restarting the processes if necessary."""
-        while True:
-            try:
-                try:
-                    result = task.future.result()
-                except BrokenProcessPool as error:
-                    self._restart(error)
-                    continue
-            except BaseException:
-                self._unfinished.remove(task)
-                raise
-            self._deaths = 0
-            self._unfinished.remove(task)
-            return result
+    def is_death(self, error: BaseException | None) -> bool:
+        return isinstance(error, BrokenProcessPool)
 
-    def _restart(self, error: Exception) -> None:
-        self._deaths += 1
-        if self._deaths > _MAX_DEATHS:
-            self._deaths = 0  # other items, which may not be the cause, get as many restarts
-            problem = "worker processes have died repeatedly; was there too little memory? (fewer"
-            raise PhrasescoreError(f"{problem} processes need less)") from error
+    def replace_dead(self) -> None:
         self._processes.shutdown()
         self._start()
-        for task in self._unfinished:
-            if not task.future.done() or isinstance(task.future.exception(), BrokenProcessPool):
-                self._begin(task)
 
 
 _computes: list[Callable[[Any], Any]] = []  # the function that a forked process computes

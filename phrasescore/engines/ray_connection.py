@@ -1,6 +1,5 @@
 """Connect this process to a running Ray, or start one; describe a worker's machine."""
 
-import contextlib
 import logging
 import os
 import platform
@@ -67,10 +66,6 @@ class RayConnection:
             self.ray.shutdown()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
-            latest = self._folder.with_name("session_latest")
-            with contextlib.suppress(OSError):  # the link may not exist
-                if os.readlink(latest) == str(self._folder):
-                    latest.unlink()
 
 
 def _import_ray(address: str | None) -> Any:

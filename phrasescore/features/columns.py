@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hint
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, ConfigError
-from phrasescore.settings.toml_file import TomlTable, converted, to_toml, unknown
+from phrasescore.settings.declaration import converted
+from phrasescore.settings.toml_file import TomlTable, to_toml, unknown
 
 if TYPE_CHECKING:
     from phrasescore.features.feature import Feature
@@ -240,7 +241,7 @@ def parse_column(text: str) -> Column:
 
 
 def _read(table: TomlTable) -> Column:
-    keys = table.keys()
+    keys = [*table.values()]
     given = [key for key in keys if key in COLUMN_KINDS]
     # An option of a kind may have the name of another kind: the model of a feature.
     kinds = [key for key in given if len(given) == 1 or {*given} <= _keys(key)]

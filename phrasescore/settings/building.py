@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Annotated, Literal
 
-from phrasescore.arguments import checked_language
+from msgspec import Meta
+
+from phrasescore.arguments import Count, checked_language
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
@@ -25,12 +27,10 @@ class TextPreparation(Settings, heading="Input"):
     lowercase: bool = switch("Lowercase the text.")
     truecase: bool = switch("Give the first word of each sentence its usual case.")
     characters: bool = switch("Split words into characters, to translate spelling.")
-    max_sentence_length: int = option(
+    max_sentence_length: Annotated[int, Meta(ge=1, le=1_000)] = option(
         80,
         "Leave out sentence pairs with more words on a side, or more than nine times as many on "
         "one side as on the other.",
-        ge=1,
-        le=1_000,
     )
 
     def __post_init__(self) -> None:
@@ -51,13 +51,11 @@ class Building(TextPreparation, heading="Alignment and phrases"):
         "The model that aligns words; fast-align is the fastest one.",
         shown="eflomal; hmm with --characters",
     )
-    max_phrase_length: int | None = optional(
-        "Number of words in the longest phrases.", ge=1, le=20, shown="7; 10 with --characters"
+    max_phrase_length: Annotated[int, Meta(ge=1, le=20)] | None = optional(
+        "Number of words in the longest phrases.", shown="7; 10 with --characters"
     )
-    lm_order: int | None = optional(
+    lm_order: Annotated[int, Meta(ge=1, le=10)] | None = optional(
         "Number of words in the longest n-grams; Moses reads up to 6 by default.",
-        ge=1,
-        le=10,
         shown="5; 6 with --characters",
     )
 
@@ -88,15 +86,14 @@ class Building(TextPreparation, heading="Alignment and phrases"):
 class Estimating(Settings, heading="N-grams"):
     """Settings of `build_lm`, which estimates an n-gram model."""
 
-    order: int = option(
-        5, "Number of words in the longest n-grams; KenLM reads up to 6 by default.", ge=1, le=10
+    order: Annotated[int, Meta(ge=1, le=10)] = option(
+        5, "Number of words in the longest n-grams; KenLM reads up to 6 by default."
     )
     # As in lmplz, the last number holds for all higher orders.
-    prune: Sequence[int] = option(
+    prune: Sequence[Count] = option(
         (),
         "For each order, from 1: leave out n-grams that occur this many times or less. '0 0 1' "
         "leaves out the n-grams from order 3 on that occur once.",
-        ge=0,
         metavar="'N ...'",
         shown="0",
     )

@@ -3,9 +3,11 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Annotated, Literal
 
-from phrasescore.arguments import PrecisionName
+from msgspec import Meta
+
+from phrasescore.arguments import AtLeastOne, PrecisionName
 from phrasescore.errors import ArgumentError
 from phrasescore.settings.declaration import Settings, option, optional
 
@@ -31,14 +33,14 @@ class Compute(Settings, heading="Devices and speed"):
         metavar="auto|cpu|cuda[:N]",
     )
     # Only for the engine ``here``, where it is another name for ``workers``.
-    threads: int | None = optional(
-        "Number of CPU threads for the networks.", ge=1, shown="all cores"
+    threads: AtLeastOne | None = optional(
+        "Number of CPU threads for the networks.", shown="all cores"
     )
     engine: EngineName = option(
         "here", "Run the work in threads (here), in processes, or on Ray. The result is the same."
     )
-    workers: int | None = optional(
-        "Number of workers for the engine; each runs one thread.", ge=1, shown="one per core or GPU"
+    workers: AtLeastOne | None = optional(
+        "Number of workers for the engine; each runs one thread.", shown="one per core or GPU"
     )
 
     def __post_init__(self) -> None:
@@ -84,12 +86,14 @@ class Serving(Settings, heading="Server"):
         "and no encryption: a proxy must add them.",
         metavar="ADDRESS",
     )
-    port: int = option(8080, "Port to listen on; 0 for any free port.", ge=0, le=65535)
-    max_words: int = option(
-        250, "Longest sentence that is translated, in words (or characters).", ge=1, le=4000
+    port: Annotated[int, Meta(ge=0, le=65535)] = option(
+        8080, "Port to listen on; 0 for any free port."
     )
-    max_wait: float = option(
-        60.0, "Longest time that a request may take, in seconds.", gt=0, le=86_400
+    max_words: Annotated[int, Meta(ge=1, le=4000)] = option(
+        250, "Longest sentence that is translated, in words (or characters)."
+    )
+    max_wait: Annotated[float, Meta(gt=0, le=86_400)] = option(
+        60.0, "Longest time that a request may take, in seconds."
     )
     allow_origin: Sequence[str] = option(
         (),

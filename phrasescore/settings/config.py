@@ -3,7 +3,7 @@
 A file has a table per dataclass (``[model]``, ``[vocabulary]``, ``[training]``) and the key
 ``kind`` above them; a missing setting keeps its default. Environment variables and files in the
 user's home are not read. Only `layer_settings` combines settings: a preset or a file, then
-``table.key=value``, then limits.
+``table.key=value``.
 """
 
 import dataclasses
@@ -17,20 +17,11 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
-from phrasescore.arguments import StrPath, flag
+from phrasescore.arguments import Amount, Count, Positive, StrPath
 from phrasescore.errors import ArgumentError, ConfigError
 from phrasescore.settings import old_names
-from phrasescore.settings.kinds import (
-    KINDS,
-    Amount,
-    Count,
-    EncoderDecoderConfig,
-    NetworkKind,
-    Positive,
-    ShortlistSize,
-    Size,
-)
-from phrasescore.settings.toml_file import TomlTable, read_toml, to_toml, unknown
+from phrasescore.settings.kinds import KINDS, EncoderDecoderConfig, NetworkKind, ShortlistSize, Size
+from phrasescore.settings.toml_file import TomlTable, read_toml, read_value, to_toml, unknown
 
 _PRESETS = Path(__file__).parent / "presets"
 
@@ -238,7 +229,7 @@ class Config:
             if not isinstance(values.get(table), dict):
                 names = [known for known, value in values.items() if isinstance(value, dict)]
                 raise ConfigError(path, None, unknown(f"table [{table}]", table, names))
-            values[table][name] = _read_value(values[table].get(name), text.strip())
+            values[table][name] = read_value(text.strip())
         return Config.from_dict(values, path)
 
 
@@ -253,13 +244,11 @@ def layer_settings(
     preset: str | None,
     config_file: str | None,
     assignments: Iterable[str],
-    limits: Mapping[str, int | float | None],
     stored: Config | None = None,
 ) -> Config:
-    """Return the settings for a run: a preset or a file, then assignments, then limits.
+    """Return the settings for a run: a preset or a file, then assignments.
 
     :param assignments: ``table.key=value``, as for `Config.override`.
-    :param limits: training settings by name; None keeps the setting.
     :param stored: settings of the run to resume, used if neither a preset nor a file is given.
     """
     if preset is not None and config_file is not None:
@@ -276,14 +265,11 @@ def layer_settings(
         raise ConfigError(
             origin, "kind", f"the settings are for {config.kind!r}, not {kind.name!r}{known}"
         )
-    return _with_limits(config.override(assignments), limits)
+    return config.override(assignments)
 
 
 def fine_tuning_settings(
-    start: Config,
-    assignments: Iterable[str],
-    limits: Mapping[str, int | float | None],
-    stored: Config | None = None,
+    start: Config, assignments: Iterable[str], stored: Config | None = None
 ) -> Config:
     """Return the settings for fine-tuning a network on n-best lists."""
     config = stored or dataclasses.replace(start, training=FINE_TUNING)
@@ -297,16 +283,6 @@ def fine_tuning_settings(
     for name in unused.split():
         if getattr(config.training, name) != getattr(FINE_TUNING, name):
             raise ConfigError("--set", f"[training] {name}", "cannot be used with n-best lists")
-    return _with_limits(config, limits)
-
-
-def _with_limits(config: Config, limits: Mapping[str, int | float | None]) -> Config:
-    for name, value in limits.items():
-        if value is not None:
-            try:
-                config = config.override([f"training.{name}={value}"])
-            except ConfigError as error:  # name the option that was given
-                raise ConfigError(flag(name), None, error.problem) from error
     return config
 
 
@@ -339,17 +315,3 @@ def _with_table(name: str, values: Mapping[str, Any]) -> str:
     }
     close = difflib.get_close_matches(name, keys, n=1)
     return f"; did you mean '{keys[close[0]]}'?" if close else ""
-
-
-def _read_value(current: Any, text: str) -> Any:
-    """Convert ``text`` to the type of ``current`` if possible; otherwise guess a type."""
-    if current is None or isinstance(current, str):
-        return text.strip("\"'")
-    if isinstance(current, bool):
-        return {"true": True, "false": False}.get(text, text)
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text

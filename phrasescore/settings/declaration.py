@@ -5,7 +5,7 @@ values are checked when an object is created::
 
     @dataclass(frozen=True, kw_only=True)
     class Search(Settings, heading="Search"):
-        stack: int = option(200, "Number of hypotheses per stack.", ge=1)
+        stack: AtLeastOne = option(200, "Number of hypotheses per stack.")
 
 `phrasescore.cli.options.of` turns a class into command-line options; `TomlTable.read` reads an
 instance from a file.
@@ -13,32 +13,29 @@ instance from a file.
 
 import dataclasses
 import inspect
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from numbers import Integral, Real
-from types import NoneType
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from pathlib import Path
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+
+import msgspec
+from msgspec import Meta
 
 from phrasescore.arguments import flag
 from phrasescore.errors import ArgumentError
 
 # The names of types in messages.
-TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
+_TYPE_NAMES = {bool: "true or false", int: "a whole number", float: "a number", str: "a string"}
 
 SEED = "Seed of all random choices: the same seed gives the same result on one machine."
 
 
-def option(
-    default: Any,
-    description: str,
-    *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    **extra: str,
-) -> Any:
+def option(default: Any, description: str, **extra: str) -> Any:
     """Return the dataclass field that declares a setting.
 
     :param description: the text for the command line's help.
@@ -46,8 +43,7 @@ def option(
         ``heading``: the heading in the help. ``metavar``: the name of the value in the help.
         ``shown``: the default in the help, if it is not the field's default.
     """
-    metadata = {"description": description, "ge": ge, "gt": gt, "le": le, "extra": extra}
-    return dataclasses.field(default=default, metadata=metadata)
+    return dataclasses.field(default=default, metadata={"description": description, "extra": extra})
 
 
 # Declare settings whose default is None, or False.
@@ -70,13 +66,11 @@ class Settings:
 
     def __post_init__(self) -> None:
         for setting in settings_of(type(self)):
-            value = getattr(self, setting.name)
-            problem = setting.problem(value)
-            if problem is not None:
-                raise ArgumentError(f"{setting.flag}: {problem}")
-            if value is not None and setting.kind in (int, float):
-                own = tuple(map(_plain, value)) if setting.is_sequence else _plain(value)
-                object.__setattr__(self, setting.name, own)
+            try:
+                value = setting.checked(getattr(self, setting.name))
+            except ValueError as error:
+                raise ArgumentError(f"{setting.flag}: {error}") from error
+            object.__setattr__(self, setting.name, value)
 
     def __repr__(self) -> str:
         """Return the class with the fields that differ from their defaults."""
@@ -100,17 +94,21 @@ class Setting:
     """The declaration of one setting: its type, range, default and description."""
 
     name: str
+    annotation: Any  # of the value, or of an item if it is a sequence
     kind: Any  # bool, int, float or str; os.PathLike for the name of a file
     choices: tuple[Any, ...]  # allowed values; empty if any value is allowed
     is_sequence: bool
     is_optional: bool
-    ge: float | None
-    gt: float | None
-    le: float | None
     default: Any
     description: str
     heading: str
     extra: dict[str, str]
+
+    @property
+    def range(self) -> str | None:
+        """The range of a number in words, if it has an upper end."""
+        meta = get_args(self.annotation)[1] if get_origin(self.annotation) is Annotated else Meta()
+        return None if meta.le is None else _range(meta).removeprefix("a number ")
 
     @property
     def flags(self) -> list[str]:
@@ -123,35 +121,73 @@ class Setting:
         """The option that stands for the setting in messages."""
         return next(name for name in self.flags if name.startswith("--"))
 
-    def problem(self, value: Any) -> str | None:
-        """Return the problem with a value, or None if it is valid."""
-        if value is None:
-            return None if self.is_optional else "expected a value, got None"
-        if not self.is_sequence:
-            return self._problem(value)
-        if isinstance(value, str | os.PathLike):
-            return f"expected a sequence, got the string {str(value)!r}"
-        return next((found for item in value if (found := self._problem(item))), None)
+    def checked(self, value: Any) -> Any:
+        """Return a valid value; sequences become tuples.
 
-    def _problem(self, value: Any) -> str | None:
-        kinds = {int: Integral, float: Real}
-        if self.choices and value not in self.choices:
-            return f"expected one of {', '.join(self.choices)}, got {value!r}"
-        if self.kind in kinds and not isinstance(value, kinds[self.kind]):
-            return f"expected {TYPE_NAMES[self.kind]}, got {value!r}"
-        if self.ge is not None and not value >= self.ge:
-            return f"expected at least {self.ge:g}, got {value!r}"
-        if self.gt is not None and not value > self.gt:
-            return f"expected a number above {self.gt:g}, got {value!r}"
-        if self.le is not None and not value <= self.le:
-            return f"expected at most {self.le:g}, got {value!r}"
-        return None
+        :raises ValueError: if its type is wrong, or it is out of range.
+        """
+        if value is None and not self.is_optional:
+            raise ValueError("expected a value, got None")
+        if value is None or not self.is_sequence:
+            return self._checked(value)
+        if isinstance(value, str | os.PathLike):
+            raise ValueError(f"expected a sequence, got the string {str(value)!r}")
+        return tuple(map(self._checked, value))
+
+    def _checked(self, value: Any) -> Any:
+        is_checked = value is not None and (self.choices or self.kind in (int, float))
+        return converted(_plain(value), self.annotation) if is_checked else value
 
 
 def _plain(number: Any) -> Any:
-    if isinstance(number, int | float):
+    if isinstance(number, bool) or not isinstance(number, Real):
         return number
     return int(number) if isinstance(number, Integral) else float(number)
+
+
+def converted(value: Any, annotation: Any) -> Any:
+    """Return a value as an annotation wants it: a number may be in the range of a `msgspec.Meta`.
+
+    :raises ValueError: if its type is wrong, or it is out of range.
+    """
+    if NoneType in get_args(annotation):
+        annotation = next(kind for kind in get_args(annotation) if kind is not NoneType)
+    if type(value) is int and _base(annotation) is float:
+        # A whole number may be too large for a float.
+        value = float(value) if abs(value) < 1 << 1000 else math.inf
+    if _base(annotation) is float and type(value) is float and not math.isfinite(value):
+        raise ValueError(f"expected a finite number, got {value!r}")
+    try:
+        return msgspec.convert(value, annotation)
+    except msgspec.ValidationError as error:
+        wanted = expected(annotation)
+        if type(value) is _base(annotation) and get_origin(annotation) is Annotated:
+            wanted = _range(get_args(annotation)[1])
+        raise ValueError(f"expected {wanted}, got {value!r}") from error
+
+
+def _base(annotation: Any) -> Any:
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
+
+
+def expected(annotation: Any) -> str:
+    """Return what an annotation wants, for a message."""
+    if get_origin(annotation) is Literal:
+        return f"one of {', '.join(get_args(annotation))}"
+    if get_origin(annotation) is tuple:
+        return "a path, or several" if get_args(annotation)[0] is Path else "strings"
+    if get_origin(annotation) is UnionType:
+        return "a setting"
+    return _TYPE_NAMES.get(_base(annotation), "a path" if annotation is Path else "a table")
+
+
+def _range(limits: Meta) -> str:
+    if limits.gt is not None:
+        most = "" if limits.le is None else f" and at most {limits.le:g}"
+        return f"a number above {limits.gt:g}{most}"
+    if limits.le is None:
+        return f"at least {limits.ge:g}"
+    return f"a number from {limits.ge} to {limits.le}"
 
 
 _declared: dict[type[Any], tuple[Setting, ...]] = {}
@@ -161,7 +197,7 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
     """Return the declaration of each field in a settings class, in order."""
     if kind in _declared:
         return _declared[kind]
-    hints = get_type_hints(kind)
+    hints = get_type_hints(kind, include_extras=True)
     # A field has the heading of the class that declares it, not of a subclass.
     headings = {
         name: str(base.__dict__["heading"])
@@ -179,7 +215,7 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
 def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Setting:
     kinds = [hint]
     is_optional = is_sequence = False
-    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal):
+    while len(kinds) == 1 and get_origin(kinds[0]) not in (None, Literal, Annotated):
         inner = get_args(kinds[0])
         if get_origin(kinds[0]) in (Sequence, tuple):
             is_sequence, inner = True, inner[:1]
@@ -187,7 +223,8 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Settin
         kinds = [kind for kind in inner if kind is not NoneType]
     return Setting(
         name=field.name,
-        kind=os.PathLike if len(kinds) > 1 else kinds[0],
+        annotation=kinds[0],
+        kind=os.PathLike if len(kinds) > 1 else _base(kinds[0]),
         choices=get_args(kinds[0]) if get_origin(kinds[0]) is Literal else (),
         is_sequence=is_sequence,
         is_optional=is_optional,

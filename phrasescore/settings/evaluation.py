@@ -2,9 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from phrasescore.arguments import MetricName, PairedTestName, SideName, StrPath, Tokenizer
+from msgspec import Meta
+
+from phrasescore.arguments import (
+    AtLeastOne,
+    MetricName,
+    PairedTestName,
+    Positive,
+    SideName,
+    StrPath,
+    Tokenizer,
+)
 from phrasescore.settings.declaration import Settings, option, optional, switch
 
 SectionName = Literal[
@@ -50,8 +60,8 @@ class Evaluating(Settings, heading="Metrics and tests"):
         metavar="NAME",
         shown="Program0 and so on",
     )
-    answer_timeout: float = option(
-        600.0, "Seconds to wait for the next answer of a program.", gt=0, metavar="SECONDS"
+    answer_timeout: Positive = option(
+        600.0, "Seconds to wait for the next answer of a program.", metavar="SECONDS"
     )
     tokenize: Tokenizer = option(
         "none",
@@ -79,10 +89,10 @@ class Evaluating(Settings, heading="Metrics and tests"):
 class Selecting(Settings, heading="Selection"):
     """Settings of `select`, which requires one of ``share``, ``lines`` and ``threshold``."""
 
-    share: float | None = optional(
-        "Keep this share of the lines, best first; 0.5 keeps half of them.", gt=0, le=1
+    share: Annotated[float, Meta(gt=0, le=1)] | None = optional(
+        "Keep this share of the lines, best first; 0.5 keeps half of them."
     )
-    lines: int | None = optional("Keep this many lines, best first.", ge=1)
+    lines: AtLeastOne | None = optional("Keep this many lines, best first.")
     threshold: float | None = optional(
         "Keep lines with a cross-entropy difference below this, in nats per token; it is 0 where "
         "both models agree."

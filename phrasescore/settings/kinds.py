@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from phrasescore.arguments import Positive
 from phrasescore.errors import ArgumentError
 from phrasescore.settings import old_names
 from phrasescore.settings.toml_file import unknown
@@ -16,9 +17,6 @@ from phrasescore.settings.toml_file import unknown
 Size = Annotated[int, Meta(ge=1, le=1 << 16)]
 # Number of words in a shortlist; ids are stored in 32 bits.
 ShortlistSize = Annotated[int, Meta(ge=1, le=1 << 30)]
-Count = Annotated[int, Meta(ge=0)]
-Amount = Annotated[float, Meta(ge=0.0)]
-Positive = Annotated[float, Meta(gt=0.0)]
 # From and below these numbers of sentence pairs some kinds have another preset. With fewer ones,
 # networks learn nothing; the small presets are made for more.
 FEWEST_PAIRS, FEW_PAIRS = 1_000, 15_000

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from phrasescore.arguments import ConfidenceName, SegmentationName, StrPath
+from phrasescore.arguments import AtLeastOne, ConfidenceName, Count, SegmentationName, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 
 _SAMPLES = "Samples"
@@ -44,9 +44,8 @@ class Generating(Settings, heading="Search"):
         metavar="MODEL",
         heading="Networks and features",
     )
-    beam: int | None = optional(
+    beam: AtLeastOne | None = optional(
         "Number of hypotheses in the beam, which shrinks with each hypothesis that ends.",
-        ge=1,
         shown="10, or more if --nbest needs more",
     )
     normalize: bool = switch(
@@ -55,18 +54,16 @@ class Generating(Settings, heading="Search"):
     )
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown")
     # For a model of subwords, the number of pieces.
-    max_length: int | None = optional(
+    max_length: AtLeastOne | None = optional(
         "Maximum number of words. Longer translations are truncated and counted.",
-        ge=1,
         shown="twice the number of source words, plus 10",
     )
-    sample: int | None = optional(
+    sample: AtLeastOne | None = optional(
         "Draw N random translations of each line, and write the distinct ones, best first, as "
         "'source ||| target ||| log p ||| times'.",
-        ge=1,
         heading=_SAMPLES,
     )
-    seed: int = option(1, SEED, ge=0, heading=_SAMPLES)
+    seed: Count = option(1, SEED, heading=_SAMPLES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,11 +86,10 @@ class Segmenting(Settings, heading="Segments"):
     like: StrPath | None = optional(
         "For --segmentation random: the file that another run wrote with --segments."
     )
-    max_segment: int = option(20, "Maximum number of words in a segment.", ge=1)
-    beam: int = option(
+    max_segment: AtLeastOne = option(20, "Maximum number of words in a segment.")
+    beam: AtLeastOne = option(
         10,
         "Number of hypotheses in the beam, among which the most confident translation is chosen.",
-        ge=1,
         heading="Search",
     )
     unknown: bool = option(True, "Never predict <unk>.", flags="--no-unknown", heading="Search")

@@ -8,50 +8,43 @@ import contextlib
 import dataclasses
 import difflib
 import json
-import math
 import os
 import re
 import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from types import UnionType
-from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
-
-import msgspec
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from phrasescore.errors import BOM_PROBLEM, ConfigError, DataError
 from phrasescore.io.plain_file import MAX_TOML, read_plain
-from phrasescore.settings.declaration import TYPE_NAMES
+from phrasescore.settings.declaration import converted, expected
 from phrasescore.settings.old_names import GONE_KEYS
 
 _Table = TypeVar("_Table")
 
-# The size of TOML's whole numbers in bits, and our limit on nested tables or lists.
-_BITS, _MAX_DEPTH = 64, 32
-
 
 def read_toml(path: str) -> dict[str, Any]:
-    """Return the tables in a TOML file of at most 1 MiB, with 64-bit whole numbers."""
+    """Return the tables in a TOML file of at most 1 MiB."""
     try:
         text = read_plain(path, MAX_TOML).decode()
         if text.startswith("\ufeff"):
             raise ConfigError(path, None, f"expected TOML, {BOM_PROBLEM}")
-        values = tomllib.loads(text)
-        _check_values(values)
+        return tomllib.loads(text)
     except OSError as error:
         raise ConfigError(path, None, f"cannot be read: {error.strerror}") from error
     except DataError as error:
         raise ConfigError(path, None, error.problem) from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also of tables that are nested too deeply
         raise ConfigError(path, None, f"expected TOML: {error}") from error
-    except RecursionError as error:
-        problem = "expected TOML, found tables or lists that are nested too deeply"
-        raise ConfigError(path, None, problem) from error
-    except ValueError as error:  # also from int(), which rejects more than 4,300 digits
-        problem = f"expected TOML, found a whole number of more than {_BITS} bits"
-        raise ConfigError(path, None, problem) from error
-    return values
+
+
+def read_value(text: str) -> Any:
+    """Return a value of TOML, or else the text, such as a string without quotation marks."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text
 
 
 def to_toml(value: object) -> str:
@@ -66,17 +59,6 @@ def to_toml(value: object) -> str:
         return f"[{', '.join(map(to_toml, value))}]"
     # Apart from this character, strings in JSON are strings in TOML.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
-def _check_values(values: Any, depth: int = 0) -> None:
-    """Reject values that Python cannot show in a message: huge numbers, deeply nested tables."""
-    if depth > _MAX_DEPTH:
-        raise RecursionError
-    if isinstance(values, int) and values.bit_length() >= _BITS:
-        raise ValueError
-    items = values.values() if isinstance(values, dict) else values
-    for item in items if isinstance(values, dict | list) else ():
-        _check_values(item, depth + 1)
 
 
 def _absolute_paths(values: Any) -> Iterator[str]:
@@ -144,23 +126,15 @@ class TomlTable:
         for field in dataclasses.fields(kind):  # type: ignore[arg-type]
             has_default = (field.default, field.default_factory) != (dataclasses.MISSING,) * 2
             if field.name not in {**values, **fields} and not has_default:
-                raise self.error(field.name, f"is missing: expected {_expected(hints[field.name])}")
+                raise self.error(field.name, f"is missing: expected {expected(hints[field.name])}")
         try:
             return kind(**values, **fields)
         except ValueError as error:  # fields that do not fit one another
             raise ConfigError(self.path, f"[{self._name}]", str(error)) from error
 
-    def keys(self) -> list[str]:
-        """Return the keys, in the order of the file."""
-        return list(self._values)
-
     def values(self) -> dict[str, Any]:
-        """Return the values by key."""
+        """Return the values by key, in the order of the file."""
         return dict(self._values)
-
-    def with_values(self, values: Mapping[str, Any]) -> "TomlTable":
-        """Return a table of the same file with other values."""
-        return TomlTable(self.path, self._name, values, folder=self._folder)
 
     def changed(self, changes: Mapping[str, Any]) -> "TomlTable":
         """Return a copy in which some values are replaced.
@@ -174,15 +148,15 @@ class TomlTable:
                 values[table] = {**values.get(table, {}), key: value}
             else:
                 values[key] = value
-        return self.with_values(values)
+        return self.inner(self._name, values)
 
     def table(self, key: str) -> "TomlTable":
         """Return a nested table, empty if it is missing."""
         name = f"{self._name}.{key}" if self._name else key
-        return TomlTable(self.path, name, self._values.get(key, {}), folder=self._folder)
+        return self.inner(name, self._values.get(key, {}))
 
     def inner(self, name: str, values: Any) -> "TomlTable":
-        """Return a table that is an item of a list in this table."""
+        """Return a table of the same file with other values, such as an item of a list."""
         return TomlTable(self.path, name, values, folder=self._folder)
 
     def resolve(self, text: str) -> str:
@@ -215,7 +189,7 @@ class TomlTable:
             return {name: inner._convert(name, item, of) for name, item in inner._values.items()}
         if get_origin(kind) is tuple:
             if not isinstance(value, str | list):
-                raise self.error(key, f"expected {_expected(kind)}, got {value!r}")
+                raise self.error(key, f"expected {expected(kind)}, got {value!r}")
             values = value if isinstance(value, list) else [value]
             if not values and get_args(kind)[0] is Path:
                 raise self.error(key, "expected a path, or several, got []")
@@ -228,24 +202,6 @@ class TomlTable:
             raise self.error(key, str(error)) from error
 
 
-def converted(value: Any, kind: Any) -> Any:
-    """Return a value as an annotation wants it: a number may be in the range of a `msgspec.Meta`.
-
-    :raises ValueError: if its type is wrong, or it is out of range.
-    """
-    if type(None) in get_args(kind):
-        kind = next(option for option in get_args(kind) if option is not type(None))
-    if type(value) is int and _base(kind) is float:
-        # A whole number may be too large for a float.
-        value = float(value) if abs(value) < 1 << 1000 else math.inf
-    if _base(kind) is float and type(value) is float and not math.isfinite(value):
-        raise ValueError(f"must be finite, got {value!r}")
-    try:
-        return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
-        raise ValueError(f"{_wanted(kind, value)}, got {value!r}") from error
-
-
 def read_table(path: str, text: str | None = None) -> TomlTable:
     """Read a file as a table, with paths relative to the file's folder. See `read_toml`.
 
@@ -253,28 +209,3 @@ def read_table(path: str, text: str | None = None) -> TomlTable:
     """
     values = read_toml(path) if text is None else tomllib.loads(text)
     return TomlTable(path, "", values, folder=Path(os.path.realpath(os.path.dirname(path))))
-
-
-def _base(kind: Any) -> Any:
-    return get_args(kind)[0] if get_origin(kind) is Annotated else kind
-
-
-def _expected(kind: Any) -> str:
-    if get_origin(kind) is Literal:
-        return f"one of {', '.join(get_args(kind))}"
-    if get_origin(kind) is tuple:
-        return "a path, or several" if get_args(kind)[0] is Path else "strings"
-    if get_origin(kind) is UnionType:
-        return "a setting"
-    return TYPE_NAMES.get(_base(kind), "a path" if kind is Path else "a table")
-
-
-def _wanted(kind: Any, value: Any) -> str:
-    if type(value) is not _base(kind) or get_origin(kind) is not Annotated:
-        return f"expected {_expected(kind)}"
-    limits = get_args(kind)[1]
-    if limits.gt is not None:
-        return f"must be more than {limits.gt:g}"
-    if limits.le is None:
-        return f"must be at least {str(limits.ge).removesuffix('.0')}"
-    return f"must be from {limits.ge} to {limits.le}"

@@ -5,9 +5,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from phrasescore.arguments import StrPath
+from phrasescore.arguments import Amount, AtLeastOne, Count, StrPath
 from phrasescore.settings.declaration import SEED, Settings, option, optional, switch
 from tuning.settings import MethodName, MetricName
 
@@ -16,22 +15,24 @@ from tuning.settings import MethodName, MetricName
 class TrainingChanges(Settings, heading="Training"):
     """Changes to the settings of a training run; None keeps a setting."""
 
-    minutes: float | None = optional(
+    minutes: Amount | None = optional(
         "Stop after this many minutes, including earlier parts of the run."
     )
-    epochs: float | None = optional("Stop after this many passes over the pairs.")
-    updates: int | None = optional("Stop after this many batches.", ge=1)
+    epochs: Amount | None = optional("Stop after this many passes over the pairs.")
+    updates: AtLeastOne | None = optional("Stop after this many batches.")
     changes: Sequence[str] = option(
         (),
         "Change a setting, such as training.batch_size=32. May be repeated.",
         flags="--set",
         metavar="TABLE.KEY=VALUE",
     )
-    seed: int | None = optional(SEED, ge=0, shown="1")
+    seed: Count | None = optional(SEED, shown="1")
 
-    def limits(self) -> dict[str, Any]:
-        """Return the training settings that have their own options, by name."""
-        return {name: getattr(self, name) for name in ("updates", "epochs", "minutes", "seed")}
+    def all_changes(self) -> list[str]:
+        """Return the changes, and then the settings that have options of their own."""
+        own = {name: getattr(self, name) for name in ("updates", "epochs", "minutes", "seed")}
+        given = [f"training.{name}={value}" for name, value in own.items() if value is not None]
+        return [*self.changes, *given]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +43,8 @@ class NewNetwork(TrainingChanges):
     config: StrPath | None = optional(
         "A TOML file with the settings to start from, instead of a preset."
     )
-    subwords: int | None = optional(
-        "Use at most this many subwords on each side, instead of shortlists of words.", ge=1
+    subwords: AtLeastOne | None = optional(
+        "Use at most this many subwords on each side, instead of shortlists of words."
     )
     characters: bool = switch("Use characters instead of shortlists of words.")
     reverse: bool = switch(
@@ -65,10 +66,9 @@ class ListTraining(TrainingChanges):
         shown="the name that rescore gives it",
         heading="Training for BLEU",
     )
-    likelihood: float = option(
+    likelihood: Amount = option(
         0.1,
         "The factor of -log p per word of the references or phrase pairs in the loss.",
-        ge=0,
         heading="Training for BLEU",
     )
 
@@ -97,10 +97,8 @@ class TuningMethod(Settings, heading="Tuning"):
         flags="--fix",
         metavar="NAME",
     )
-    seed: int = option(1, SEED, ge=0)
-    starts: int = option(
-        20, "Number of random starts of mert, in addition to the start weights.", ge=0
-    )
+    seed: Count = option(1, SEED)
+    starts: Count = option(20, "Number of random starts of mert, in addition to the start weights.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,5 +114,5 @@ class ListTuning(TuningMethod):
 class RoundTuning(TuningMethod, heading="Rounds of a system"):
     """Settings of `tune_system`, which tunes in rounds as mert-moses.pl does."""
 
-    iterations: int = option(25, "Maximum number of rounds.", ge=1)
-    patience: int = option(5, "Stop after this many rounds without a better translation.", ge=1)
+    iterations: AtLeastOne = option(25, "Maximum number of rounds.")
+    patience: AtLeastOne = option(5, "Stop after this many rounds without a better translation.")

@@ -146,7 +146,7 @@ class TuningRun:
         write_rounds(work, self.about, result)
         text = describe_round(result, self.rounds.reader.metric.name, self.added)
         last = result.rounds[-1]
-        _logger.info("%s", text, extra={**_NEWS, "bold": result.best is last})
+        _logger.info("%s", text, extra=_NEWS)
         if last.found_score is not None:
             scores = 100 * last.pool_score, 100 * last.found_score
             _logger.debug("reranking all lists so far: %.2f -> %.2f", *scores)

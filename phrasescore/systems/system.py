@@ -6,7 +6,6 @@ system, too, with its own weights. Relative paths start in the folder of the fil
 """
 
 import os
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -29,7 +28,7 @@ from phrasescore.records import ConfidenceCurve, WeightPair
 from phrasescore.settings import old_names
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import KINDS, kind_names
-from phrasescore.settings.toml_file import TomlTable, read_table, unknown
+from phrasescore.settings.toml_file import TomlTable, read_table, read_value, unknown
 from phrasescore.systems.folder import find_system_file
 from phrasescore.systems.text import TextProcessing
 
@@ -196,10 +195,7 @@ def _parse_change(text: str) -> tuple[str, Any]:
     if not separator or (key != "nbest_size" and not key.startswith("limits.")):
         problem = "expected limits.NAME=VALUE, such as limits.stack=30, or nbest_size=N"
         raise ArgumentError(f"--set: {problem}; got {text!r}")
-    try:
-        return key, tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        return key, value
+    return key, read_value(value)
 
 
 def _read(whole: TomlTable, path: str) -> System:
@@ -351,7 +347,7 @@ def _with_new_keys(whole: TomlTable) -> TomlTable:
     new["lists"] = list(_old_lists(whole, values))
     if "confidence_scale" in values and "confidence" not in values:
         new["confidence"] = {"scale": values["confidence_scale"]}
-    return whole.with_values(new)
+    return whole.inner("", new)
 
 
 def _old_lists(whole: TomlTable, values: Mapping[str, Any]) -> Iterator[Any]:

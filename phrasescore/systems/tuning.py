@@ -252,7 +252,7 @@ class TuneOutcome:
                 *(format_count(report.sentences, "sentences"), format_count(number, "weights")),
                 *(FEW_SENTENCES, f"{FEW_SENTENCES * number:,}"),
             )
-        _logger.info("%s", report.last_line(), extra={"bold": True})
+        _logger.info("%s", report.last_line())
 
 
 def feature_rows(

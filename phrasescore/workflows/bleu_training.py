@@ -55,9 +55,7 @@ def train_for_bleu(
             raise ArgumentError(f"--system: expected a network for phrase tables, got a {each}")
     config = optional_path(settings.config)
     # A wrong setting is found here, before there is a folder.
-    layer_settings(
-        find_kind(kind), settings.preset, config, [*settings.changes], settings.limits(), None
-    )
+    layer_settings(find_kind(kind), settings.preset, config, settings.all_changes())
     read = read_system(system)
     ini = read.read_ini()
     table = DecoderConfiguration.read(ini.path, read.paths_from).slot("PhraseDictionaryMemory")

@@ -100,7 +100,7 @@ def fine_tune(
         ),
         model=folder,
         work=work,
-        config=fine_tuning_settings(start.config, settings.changes, settings.limits(), stored),
+        config=fine_tuning_settings(start.config, settings.all_changes(), stored),
         device=device_of_rank(compute.device),
         keep_work=state.keep_work,
     )

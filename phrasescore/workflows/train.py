@@ -72,7 +72,7 @@ def train(
     paths = paths if aligned is None else (*paths, aligned)
     model, work = model_folders(output)
     stored = RunFolder(work).settings() if state.resume else None
-    changes = [*settings.changes]
+    changes = settings.all_changes()
     subwords = CHARACTERS if settings.characters else settings.subwords
     if subwords is not None:
         changes.append(f"vocabulary.subwords={subwords}")
@@ -80,7 +80,7 @@ def train(
     preset = settings.preset
     if preset is None and config is None and stored is None:
         preset = network.preset_for(_count_pairs(paths))
-    layered = layer_settings(network, preset, config, changes, settings.limits(), stored)
+    layered = layer_settings(network, preset, config, changes, stored)
     if layered.vocabulary.subwords and network.is_aligned:
         problem = f"--subwords: {kind} predicts aligned words, but subwords have no alignment"
         raise ArgumentError(problem)

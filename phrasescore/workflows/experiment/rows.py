@@ -248,7 +248,7 @@ def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
             raise whole.error("systems", unknown(f"row '{value}'", value, STANDARD))
         return STANDARD[value]
     table = whole.inner(f"systems {place}", value)
-    for key in table.keys():  # noqa: SIM118
+    for key in table.values():
         if (problem := old_names.renamed("key", key, old_names.ROW_KEYS)) is not None:
             raise table.error(key, problem)
     row = table.read(Row)

@@ -284,7 +284,7 @@ def test_an_n_gram_model_that_is_none_is_refused() -> None:
         ("--alignments links --characters", "--alignments cannot be combined", 2),
         ("--alignments links --tokenize en fr", "--alignments cannot be combined", 2),
         ("--alignments -", "<stdin>: expected a file, as it is read twice", 2),
-        ("--max-phrase-length 21", "21 is not in the range 1<=x<=20", 2),
+        ("--max-phrase-length 21", "expected a number from 1 to 20, got 21", 2),
         ("--lm-text nowhere", "nowhere: cannot open", 1),
     ],
 )

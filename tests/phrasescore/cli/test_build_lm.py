@@ -60,7 +60,7 @@ def test_a_model_that_cannot_be_estimated_is_refused_and_leaves_no_file(folder: 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
-        ("--order 0", "0 is not in the range 1<=x<=10"),
+        ("--order 0", "--order: expected a number from 1 to 10, got 0"),
         ("--prune x", "'--prune': expected whole numbers separated by spaces, got 'x'"),
         ("--prune -1", "--prune: expected at least 0, got -1"),
     ],

@@ -387,19 +387,6 @@ def test_an_empty_file_is_refused(folder: Folder) -> None:
     assert (result.exit_code, result.stderr) == (1, expected)
 
 
-def test_the_best_system_is_bold(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
-    shown: list[tuple[str, set[int]]] = []
-    monkeypatch.setattr(
-        "phrasescore.cli.texts.print_text", lambda text, bold: shown.append((text, bold))
-    )
-    options = ["--references", "ref", "--metric", "bleu", "--paired", "approximate"]
-    folder.run("base", "new", *options)
-    ((text, bold),) = shown
-    (line,) = [text.splitlines()[number] for number in bold]
-    assert line.split()[0] == "new"
-    assert line.endswith("best")
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

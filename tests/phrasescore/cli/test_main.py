@@ -219,20 +219,6 @@ def test_a_device_that_torch_has_no_name_for_is_a_usage_error(device: str) -> No
     )
 
 
-@pytest.mark.parametrize(
-    ("arguments", "values"),
-    [
-        (["evaluate", "x", "--references", "y", "--paired"], "approximate or bootstrap"),
-        (["evaluate", "x", "--references", "y", "--by-length"], "source or reference"),
-        (["rescore", "x", "--source"], "SRC"),
-    ],
-)
-def test_an_option_without_its_value_says_what_it_takes(arguments: list[str], values: str) -> None:
-    result = run(*arguments)
-    assert result.exit_code == 2
-    assert result.stderr == f"Error: Option '{arguments[-1]}' requires an argument: {values}\n"
-
-
 def test_a_model_that_is_none_is_told_from_a_file_and_from_another_folder(
     tmp_path: Path, tiny_table: Path
 ) -> None:

@@ -17,11 +17,15 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.settings.compute import Compute
 
 
-class DeathError(Exception):
+class RayError(Exception):
+    """The base of all errors of Ray."""
+
+
+class DeathError(RayError):
     """What a call ends with whose worker has died."""
 
 
-class OtherError(Exception):
+class OtherError(RayError):
     """Any other error of Ray."""
 
 
@@ -44,6 +48,7 @@ class ThreadRay:
     """A Ray of two CPUs whose actors are threads."""
 
     exceptions = types.SimpleNamespace(
+        RayError=RayError,
         RayActorError=DeathError,
         OutOfMemoryError=DeathError,
         WorkerCrashedError=DeathError,
@@ -108,8 +113,8 @@ def test_workers_that_die_as_they_load_cost_no_run(
     with open_pool(Compute(engine="ray"), Negate(0.1, deaths)) as pool:
         assert list(pool.map(range(9))) == [-number for number in range(9)]
     said = [record.message for record in caplog.records if record.levelno == logging.WARNING]
-    again = "a Ray worker died while loading; starting another one"
-    fewer = "fewer than 2 Ray workers are running: some died while loading"
+    again = "a Ray worker died; starting another one (the node is gone)"
+    fewer = "a Ray worker died; 1 of 2 go on"
     assert said == [again] * min(deaths, 2) + [fewer] * (deaths == 3)
 
 

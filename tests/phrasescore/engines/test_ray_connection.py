@@ -1,6 +1,5 @@
 """Promises of the connection with a Ray: which one it is, what it refuses, what it leaves."""
 
-import os
 import signal
 import sys
 import time
@@ -45,7 +44,6 @@ class FakeRay(types.ModuleType):
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(number))
         self.folder.mkdir(parents=True)
         (self.folder / "log").touch()
-        self.folder.with_name("session_latest").symlink_to(self.folder)
         return types.SimpleNamespace(address_info={"session_dir": str(self.folder)})
 
     def shutdown(self) -> None:
@@ -71,16 +69,8 @@ def test_a_ray_of_our_own_is_started_and_leaves_no_folder(ray: FakeRay) -> None:
     assert ray.arguments["address"] == "local"
     assert ray.arguments["num_cpus"] == usable_threads(None)
     connection.close()
-    assert list(ray.folder.parent.iterdir()) == [neighbour]
-
-
-def test_the_link_to_the_latest_ray_stays_where_it_is_of_another(ray: FakeRay) -> None:
-    connection = RayConnection(Compute(engine="ray"))
-    latest = ray.folder.with_name("session_latest")
-    latest.unlink()
-    latest.symlink_to("session_2")
-    connection.close()
-    assert os.readlink(latest) == "session_2"
+    assert neighbour.exists()
+    assert not ray.folder.exists()
 
 
 def test_a_ray_that_was_there_is_left_as_it_is(ray: FakeRay) -> None:

@@ -48,7 +48,7 @@ def test_a_column_is_read_and_written(text: str, column: Column) -> None:
         ('model = "m", lm = "l"', "found model and lm"),
         ("model = 3", "model: expected a string, got 3"),
         ('model = "m", unnormalized = 1', "unnormalized: expected true or false, got 1"),
-        ('command = "x", timeout = 0', "timeout: must be more than 0, got 0.0"),
+        ('command = "x", timeout = 0', "timeout: expected a number above 0, got 0.0"),
         ('command = "x", timeout = "1"', "timeout: expected a number, got '1'"),
         ('ctranslate2 = "m", source_language = "x y"', "source_language: expected the code"),
         ('feature = "length_ratio", model = "m"', "this feature does not depend on a model"),

@@ -101,7 +101,7 @@ def test_python_has_it() -> None:
     done = phrasescore.rescore("nbest", "source", [Keywords("words", factor=3)], "out")
     assert done.features == ("Keywords0",)
     assert "Keywords0= 6 |||" in Path("out").read_text()
-    with pytest.raises(phrasescore.errors.ArgumentError, match="must be more than 0, got -1"):
+    with pytest.raises(phrasescore.errors.ArgumentError, match="expected a number above 0, got -1"):
         Keywords("words", factor=-1)
 
 

@@ -83,7 +83,7 @@ def test_settings_of_the_command_line_replace_those_in_the_file() -> None:
         ("stack=10", "--set: expected limits.NAME=VALUE, such as limits.stack=30"),
         ("limits.stak=10", "[limits] stak: unknown limit; did you mean 'stack'?"),
         ("limits.stack=x", "[limits] stack: expected a whole number from 0, got 'x'"),
-        ("nbest_size=0", "nbest_size: must be at least 1, got 0"),
+        ("nbest_size=0", "nbest_size: expected at least 1, got 0"),
     ],
 )
 def test_a_wrong_setting_is_an_error(change: str, problem: str) -> None:
@@ -115,7 +115,7 @@ FILE_FAULTS = [
     ("{ feature =", "{ features =", "unknown kind of column 'features'; did you mean 'feature'?"),
     ('feature = "unknown_words"', 'lm = "none.arpa"', "none.arpa: system.toml names it: cannot"),
     ("nbest_size = 9", "nbest_sise = 9", "unknown key 'nbest_sise'; did you mean 'nbest_size'?"),
-    ("nbest_size = 9", "nbest_size = 0", "nbest_size: must be at least 1, got 0"),
+    ("nbest_size = 9", "nbest_size = 0", "nbest_size: expected at least 1, got 0"),
     ("stack = 30", "stak = 30", "[limits] stak: unknown limit; did you mean 'stack'?"),
     ("stack = 30", "stack = -1", "[limits] stack: expected a whole number from 0, got -1"),
     ("stack = 30", "stack = true", "[limits] stack: expected a whole number from 0, got True"),
@@ -140,7 +140,7 @@ FILE_FAULTS = [
         'decoder = { command = "cat {nbest}" }',
         "search: networks in the search require the search of this package",
     ),
-    (CONFIDENCE, "confidence = { slope = 0 }", "[confidence] slope: must be more than 0"),
+    (CONFIDENCE, "confidence = { slope = 0 }", "[confidence] slope: expected a number above 0"),
     ("nbest_size = 9", 'text = { tokenize = "fr" }', "expected the languages of source and"),
     ("nbest_size = 9", 'text = { truecase_source = "no" }', "no: system.toml names it: cannot"),
 ]

@@ -159,7 +159,7 @@ def make_loop(
         alignments=str(task.alignments) if kind == "joint" else None,
         where="weights",
     )
-    config = fine_tuning_settings(checkpoint.config, SMALL, {}).training
+    config = fine_tuning_settings(checkpoint.config, SMALL).training
     objective = ExpectedBleu(feature.weight, likelihood)
     folder = RunFolder(task.folder / "work")
     return ExpectedBleuLoop(network, lists, config, folder, lambda _: None, objective)

@@ -32,7 +32,7 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ("[data]", "[dta]", "x.toml: unknown key 'dta'; did you mean 'data'?"),
         ('moses_ini = "moses.ini"', "", "x.toml: [data] moses_ini: is missing: expected a path"),
         ('references = "dev.fr"', "references = []", "references: expected a path, or several"),
-        ("= 2", "= 0", "x.toml: [engine] processes: must be at least 1, got 0"),
+        ("= 2", "= 0", "x.toml: [engine] processes: expected at least 1, got 0"),
         ("test.news", "test", "x.toml: [data.test.source]: expected a table"),
         ('"train.fr"]', "]", "[data] train: expected the source and the target side, got 1"),
         ("[data]", "systems = ['+RNM']\n[data]", "unknown row '+RNM'; did you mean '+RNN'?"),
@@ -136,7 +136,7 @@ def test_what_is_wrong_in_a_row_is_named(tmp_path: Path, row: str, data: str, pr
         ("[models.cslm]\nunnormalized = 1", "unnormalized: expected true or false"),
         ("[models.cslm]\nunnormalized = true\nbackoff_lm = 'lm.arpa'", "[models.cslm] backoff_lm"),
         ("[models.cslm]\nbackoff_lm = 'no.arpa'", "no.arpa: cannot open: No such"),
-        ("iterations = 1", "x.toml: [engine] iterations: must be at least 2, got 1"),
+        ("iterations = 1", "x.toml: [engine] iterations: expected at least 2, got 1"),
     ],
 )
 @pytest.mark.usefixtures("folder")
@@ -172,8 +172,8 @@ def test_a_method_without_chance_has_one_replica_and_others_have_three(folder: P
 @pytest.mark.parametrize(
     ("more", "problem"),
     [
-        ("[models.encoder-decoder]\nminutes = nan", "[models.encoder-decoder] minutes: must be"),
-        ("[models.encoder-decoder]\nthreads = 0", "[models.encoder-decoder] threads: must be at"),
+        ("[models.encoder-decoder]\nminutes = nan", "[models.encoder-decoder] minutes: expected"),
+        ("[models.encoder-decoder]\nthreads = 0", "[models.encoder-decoder] threads: expected at"),
         ("[engine.search]\nstack = 'abc'", "[engine.search] stack: expected a whole number from 0"),
     ],
 )
