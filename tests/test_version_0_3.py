@@ -128,7 +128,7 @@ def test_each_file_is_shown() -> None:
 
 def test_an_experiment_is_neither_reported_nor_continued(folder: Path) -> None:
     result = run("report", "--experiment", "out", "-o", folder / "page")
-    check_refusal(result, "out/table.toml: the table of an experiment of version 0.3: repeat it")
+    check_refusal(result, "of version 0.3: repeat it in another folder; its rows are systems, ")
     text = Path("experiment.toml").read_text(encoding="utf-8")
     Path("new.toml").write_text(_in_new_words(text), encoding="utf-8")
     check_refusal(

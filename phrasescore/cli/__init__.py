@@ -187,6 +187,12 @@ def _option_problem(verb: str, error: click.UsageError) -> str | None:
         # click's message for a choice begins with the value in quotation marks.
         value = error.message.partition("'")[2].partition("'")[0]
         words = [(option, value) for option in error.param.opts]
+    elif "unexpected extra argument" in error.message and error.ctx is not None:
+        if error.ctx.params.get("nbest_file") is None:
+            return None
+        # In 0.3 two words followed --nbest, and none that of rerank.
+        size = "" if verb == "rerank" else "; their number is --nbest-size"
+        return f"{error.message}: --nbest takes one word, the file of the lists{size}"
     return next((_successor(verb, *each) for each in words if (verb, *each) in successors()), None)
 
 

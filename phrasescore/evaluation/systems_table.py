@@ -223,7 +223,8 @@ def read_systems_table(path: str) -> SystemsTable:
     """Read a table of systems that :meth:`SystemsTable.to_toml` wrote."""
     values = read_toml(path)
     if "row" in values and "metric" not in values:
-        problem = "the table of an experiment of version 0.3: repeat it in another folder"
+        rows = "its rows are systems, systems/ROW/seed1"
+        problem = f"the table of an experiment of version 0.3: repeat it in another folder; {rows}"
         raise DataError(path, None, problem)
     try:
         table = msgspec.convert(values, SystemsTable)

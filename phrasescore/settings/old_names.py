@@ -28,6 +28,8 @@ GONE_KEYS = {
     "data.scores": "add the column by annotate --scores, and name its moses.ini as moses_ini",
     "engine.nplm": "export the network before the experiment, and name its moses.ini as moses_ini",
     "features.text": "its settings stand in the table of the feature",
+    "models.xbleu": 'objective = "bleu" does it, or train --objective bleu, and path',
+    "search.buffer-size": "it changed only the speed",
     "tuning.start": "a row starts from the best earlier row with some of its features",
 }
 # Keys of a row of an experiment.

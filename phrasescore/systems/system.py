@@ -298,6 +298,8 @@ def read_limits(table: TomlTable, given: Limits) -> Iterator[tuple[str, Any]]:
     """Yield the search's limits in a table by the names of moses.ini's sections."""
     for key, value in given.items():
         name = key.replace("_", "-")
+        if (gone := old_names.GONE_KEYS.get(f"search.{name}")) is not None:
+            raise table.error(key, f"is gone: {gone}")
         if name not in LIMITS:
             raise table.error(key, unknown("limit", name, LIMITS))
         if (valid := limit_values(LIMITS[name], value)) is not None:

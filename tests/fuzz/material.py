@@ -302,15 +302,8 @@ columns = [{ model = "../rnn" }]
 nbest_size = 4
 limits = { stack = 5, beam-threshold = 0 }
 confidence = { scale = 0.5, slope = 2, offset = -1.0 }
-[[lists]]
-model = "../rnnsearch"
-[[lists]]
-feature = "length_ratio"
-[[lists]]
-lexicon = "../f2e"
-[[lists]]
-command = "./length.sh"
-timeout = 60
+lists = [{ model = "../rnnsearch" }, { feature = "length_ratio" }, { lexicon = "../f2e" },
+    { command = "./length.sh", timeout = 60 }]
 [text]
 tokenize = "en fr"
 truecase_source = "../truecaser"

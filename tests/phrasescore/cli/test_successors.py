@@ -74,3 +74,20 @@ def test_a_verb_an_option_and_a_value_that_are_gone_are_told_apart(
     problem = "Error: --format csv is gone: use --format json\n"
     check_refusal(run("show", "a", "--format", "csv"), problem, 2)
     check_refusal(run("show", "a", "--format", "tsv"), "'tsv' is not one of", 2)
+
+
+@pytest.mark.parametrize(
+    ("words", "problem"),
+    [
+        (
+            "generate m a --nbest FILE 9",
+            "(9): --nbest takes one word, the file of the lists; th",
+        ),
+        (
+            "rerank a --weights w --nbest -o b",
+            "(b): --nbest takes one word, the file of the lists",
+        ),
+    ],
+)
+def test_the_lists_of_0_3_are_refused_with_the_cure(words: str, problem: str) -> None:
+    check_refusal(run(*words.split()), problem, 2)

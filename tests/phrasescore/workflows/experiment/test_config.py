@@ -61,6 +61,8 @@ OTHER_CSLM = "[models.other]\nkind = 'cslm'\nunnormalized = true"
         ("= 2", "= 2\n[features.lexicon]\nlexicon = 'no'", "/no: cannot open: No such file"),
         ("= 2", f"{BLEU}\npath = 'dev.en'", "objective: is for a encoder-decoder that is trained"),
         ("= 2", "= 2\n[models.lstm]\nobjective = 'bleu'", "objective: is for a encoder-decoder"),
+        ("= 2", "= 2\nsearch.buffer_size = 9", "buffer_size: is gone: it changed only the speed"),
+        ("= 2", "= 2\n[models.x.xbleu]", 'xbleu: is gone: objective = "bleu" does it, or train'),
         ("= 2", BLEU.replace("bleu", "ter"), "objective: expected one of likelihood, bleu, got"),
         ("= 2", BLEU, "[models.encoder-decoder] objective: needs [data] train and alignments"),
         ("= 2", f"{FINE} = 'x'", "[models.fine] start: expected a network that is trained on the"),
