@@ -1,15 +1,17 @@
 """The table of systems: what an experiment writes, and what reports and `read_system` read."""
 
+import os
 import sys
 from collections.abc import Mapping, Sequence
 from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import numpy as np
 
 from phrasescore.arguments import METRIC_TITLES, TableMetric
-from phrasescore.errors import DataError
+from phrasescore.errors import DataError, PhrasescoreError
 from phrasescore.io.text_table import text_blocks, wrapped
 from phrasescore.settings.toml_file import read_toml, to_toml
 
@@ -233,6 +235,20 @@ def read_systems_table(path: str) -> SystemsTable:
     if not table.rows:
         raise DataError(path, None, "expected the table of an experiment, found no row")
     return table
+
+
+def is_of_tuning(path: str) -> bool:
+    """Return whether a file has the translations of the text on which an experiment has tuned."""
+    file = Path(os.path.realpath(path))
+    folder = next((each for each in file.parents[:4] if (each / TABLE).exists()), None)
+    try:
+        table = None if folder is None else read_systems_table(str(folder / TABLE))
+    except PhrasescoreError:  # another program's file
+        return False
+    if folder is None or table is None:
+        return False
+    outputs = (path for row in table.rows for path in row.outputs.get(table.dev, ()))
+    return file in (folder / output for output in outputs)
 
 
 def p_value_text(p_value: float) -> str:

@@ -1,6 +1,7 @@
 """Score translations, n-best lists and groups of sentences with metrics and paired tests."""
 
 import json
+import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -27,6 +28,7 @@ from phrasescore.evaluation.significance import (
     PairedTest,
     run_paired_test,
 )
+from phrasescore.evaluation.systems_table import is_of_tuning
 from phrasescore.features.program import ProgramScore
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
@@ -35,6 +37,8 @@ from phrasescore.settings.evaluation import Evaluating
 from phrasescore.systems.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
 from tuning.metrics import BleuScore, Statistics, oracle_rows
+
+_logger = logging.getLogger(__name__)
 
 TRIALS = {"bootstrap": 1000, "approximate": 10000}  # sacrebleu's default number of samples
 _ERROR_RATES = ("TER", "CER")  # lower is better
@@ -228,8 +232,7 @@ def evaluate(
     names = (name for name in dict.fromkeys(settings.metrics) if name != "multi-bleu")
     built = [comparison.build_metric(name, settings.tokenize) for name in names]
     built += [score_with_program(name, one, comparison, progress) for name, one in programs.items()]
-    kind = settings.paired
-    test = None if kind is None else PairedTest(kind, TRIALS[kind], SEED)
+    test = _choose_test(settings, paths)
     breakdowns = [comparison.by_length(side) for side in dict.fromkeys(settings.by_length)]
     if (unknown_to := optional_path(settings.by_unknown)) is not None:
         breakdowns += comparison.by_unknown_words(_read_shortlists(unknown_to, comparison))
@@ -305,6 +308,17 @@ def _warn_of_texts(comparison: Comparison, settings: Evaluating, lists: str | No
             is_bleu_split="bleu" in metrics and settings.tokenize == "none",
             is_split=is_grouped or "multi-bleu" in metrics,
         )
+
+
+def _choose_test(settings: Evaluating, paths: Sequence[str]) -> PairedTest | None:
+    """Return the paired test; warn, and return None, if weights were tuned on one of the files."""
+    if settings.paired is None:
+        return None
+    if any(map(is_of_tuning, paths)):
+        text = "the weights were tuned on this text, where a p-value says nothing: it is left out"
+        _logger.warning("%s", text)
+        return None
+    return PairedTest(settings.paired, TRIALS[settings.paired], SEED)
 
 
 def _score_nbest(

@@ -336,7 +336,7 @@ _BUILDING = {
     "show": Subject("show joint --format json", "joint", writes=""),
     "show folder": Subject("show system --format json", "system", writes=""),
     "report": Subject(
-        "report --experiment made.experiment --only results --only tuning -o out",
+        "report --experiment made.experiment --only results -o out",
         "made.experiment/table.toml",
         writes="out/",
     ),

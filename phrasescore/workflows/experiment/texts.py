@@ -23,7 +23,7 @@ from phrasescore.io.output import open_output
 from phrasescore.io.text import decode, read_lines, same_file, shorten
 from phrasescore.records import split_words
 from phrasescore.systems.text import TextProcessing, load_rules
-from phrasescore.systems.text_checks import UnknownWordCheck, likely_cause, warn_of_form
+from phrasescore.systems.text_checks import in_other_casing, likely_cause, warn_of_form
 from phrasescore.workflows.building.language_model import read_sentences
 from phrasescore.workflows.building.preparation import CORPUS
 
@@ -31,6 +31,11 @@ _logger = logging.getLogger(__name__)
 
 _LINES = 2_000  # of each text, whose words are looked up
 _LONGEST = 10  # words of a phrase that is looked up: of `build --characters`
+# A text is warned of if a larger share of its words is unknown, or unknown but known in another
+# casing. With 1,000 sentence pairs of news, English with Luganda or Hausa, these were at most 28 %
+# and 1.5 % of the words of other news, 70 % and more of another language's words, and 7 to 16 % in
+# Luganda and its English if either the text or the training text was in lower case.
+_MANY_UNKNOWN, _MANY_CASED = 0.5, 0.05
 _FIRST = 1_000  # sentence pairs of a system's corpus that must be in the given training text
 
 Text = tuple[Path, ...]  # the source, and the translations
@@ -134,14 +139,25 @@ class SystemText:
 
 
 def check_words(texts: Sequence[Path], target: Path) -> None:
-    """Warn about texts in another language or tokenisation than the target side."""
+    """Warn about texts in another language, casing or tokenisation than the target side."""
     known = {word for line in read_monolingual_text(str(target)) for word in line.words}
     for path in texts:
         sentences = list(islice(read_sentences(str(path)), _LINES))
-        check = UnknownWordCheck(str(path), {str(target): known})
-        for words in sentences:
-            check.count(words)
-        check.warn()
+        words = Counter(chain.from_iterable(sentences))
+        unknown = Counter({word: times for word, times in words.items() if word not in known})
+        cased = in_other_casing(unknown, known)
+        is_other = unknown.total() > _MANY_UNKNOWN * words.total()
+        if is_other or cased.total() > _MANY_CASED * words.total():
+            found = unknown if is_other else cased
+            _logger.warning(
+                "%s: %.0f%% of its first %s words are not in %s, such as %s: %s",
+                path,
+                100 * found.total() / words.total(),
+                f"{words.total():,}",
+                target,
+                ", ".join(shorten(word) for word, _ in found.most_common(3)),
+                likely_cause(found, known),
+            )
         warn_of_form(
             str(path), sentences, tokenizes=False, cures=("", "tokenise it as in training")
         )

@@ -11,6 +11,7 @@ from phrasescore.evaluation.systems_table import (
     SystemsTable,
     TableRow,
     TableText,
+    is_of_tuning,
     read_systems_table,
 )
 
@@ -189,3 +190,13 @@ def test_without_a_text_of_tuning_the_result_is_of_the_first_text(
     rows: dict[str, dict[str, SystemScore]], sentence: str
 ) -> None:
     assert table("news", **rows).headline() == sentence
+
+
+def test_a_file_of_translations_is_of_tuning_if_the_table_says_so(tmp_path: Path) -> None:
+    row = TableRow("a", outputs={"dev": ("a/dev.out",), "test": ("a/test.out",)})
+    found = SystemsTable("bleu", texts=(TableText("dev", tuned=True),), rows=(row,))
+    write(tmp_path, found.to_toml())
+    assert is_of_tuning(str(tmp_path / "a" / "dev.out"))
+    assert not is_of_tuning(str(tmp_path / "a" / "test.out"))
+    write(tmp_path, "of = 'another program'")
+    assert not is_of_tuning(str(tmp_path / "a" / "dev.out"))

@@ -114,7 +114,12 @@ TRAIN = "Le chat dort ici .\nLa rue , à Paris , est longue .\nMarie voit le cha
         ("Le chien dort à Paris .\n\nMarie\n", ""),
         (
             "the cat sleeps here .\nMarie sees the cat .\n",
-            "7 of 10 counted words are unknown to train.fr, such as 'the', 'cat', 'sleeps': is it",
+            "70% of its first 10 words are not in train.fr, such as 'the', 'cat', 'sleeps': is it",
+        ),
+        # "paris" is 1 of 12 words, more than 5 %; "chien" is unknown, too.
+        (
+            "le chat voit le chien , à paris , est ici .\n",
+            "8% of its first 12 words are not in train.fr, such as 'paris': the model knows most",
         ),
         (
             "Le chat dort ici.\nLa rue, à Paris, est longue.\nMarie voit le chat.\n" * 2,
@@ -140,7 +145,7 @@ def test_an_experiment_warns_and_goes_on(folder: Path) -> None:
     (folder / "lm.arpa").write_text(TRIGRAMS)
     write_config("'more.fr'", "systems = ['Baseline']")
     shown = succeeded(experiment("--dry-run"))
-    problem = "more.fr: 2 of 2 counted words are unknown to "
+    problem = "more.fr: 100% of its first 2 words are not in "
     assert shown.stderr.count(problem) == 1
     assert re.search("1  to do  build-lm monolingual\n", shown.stdout)
 
@@ -280,4 +285,4 @@ def test_init_warns_of_a_text_that_is_tokenised_again(language: Path) -> None:
 @pytest.mark.usefixtures("language")
 def test_init_warns_of_another_language() -> None:
     result = succeeded(run(*init("--monolingual", "dev.s")))
-    assert result.stderr.count(" counted words are unknown to ") == 1
+    assert result.stderr.count("dev.s: 100% of its first ") == 1

@@ -275,3 +275,10 @@ def test_the_table_the_page_and_the_next_step_have_one_verdict(doubles: Path) ->
     written = tomllib.loads((doubles / "out" / "table.toml").read_text())
     assert (written["metric"], written["best"]) == ("word_accuracy", "+RNN")
     assert written["row"][1]["scores"]["dev"] == {"mean": 100.0, "replicas": [100.0]}
+    # What evaluate is asked for on dev is left out, and on the test set it is there.
+    for name, has_test in (("dev", False), ("news", True)):
+        systems = [f"out/{row}/{name}.out" for row in ("Baseline", "+RNN")]
+        options = ("--references", "test.fr", "--paired", "approximate", "--metric", "chrf")
+        found = succeeded(run("evaluate", *systems, *options))
+        assert ("randomization" in found.stdout) == has_test
+        assert ("the weights were tuned on this text" in found.stderr) != has_test
