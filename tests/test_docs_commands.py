@@ -107,7 +107,7 @@ def _command(verb: str) -> click.Command:
         "```console\n$ cat x | phrasescore rescore - -o out\n```",  # no --source
         "```bash\nqsub -b y 'phrasescore joined a b -o out'\n```",  # no such verb
         "```console\n$ phrasescore tune x --method mart -o w\n```",
-        "```bash\nphrasescore show a | phrasescore generate m t --beam 0\n```",
+        "```bash\nphrasescore show a | phrasescore generate m t --bean 5\n```",
     ],
 )
 def test_a_wrong_command_in_the_docs_is_found(block: str) -> None:

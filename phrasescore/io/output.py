@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _Item = TypeVar("_Item")
 
+_WEIGHTS = "model.safetensors"  # as in phrasescore.models.checkpoint, whose import takes seconds
+_FILES_OF_A_MODEL = {_WEIGHTS, "config.toml", "source.vocab", "target.vocab", "training.json"}
 PART = ".phrasescore-part"  # a part file's suffix, after the target's name
 
 _locked: "WeakSet[io.FileIO]" = WeakSet()  # files that this process has locked
@@ -130,6 +132,9 @@ def check_files(read: Sequence[str | None], written: Sequence[str | None]) -> No
         for other in (*read, *outputs[:index]):
             if other is not None and same_file(name, other):
                 raise PhrasescoreError(f"{name}: would overwrite another file; name another one")
+        folder, base = os.path.split(os.path.realpath(name))
+        if base in _FILES_OF_A_MODEL and os.path.isfile(os.path.join(folder, _WEIGHTS)):
+            raise PhrasescoreError(f"{name}: would overwrite a part of a model; name another file")
         check_output(name)
 
 

@@ -51,10 +51,7 @@ def warnings(arguments: str, *more: str) -> list[str]:
     [
         ("rescore lists --source source --model net", "lists (hypotheses): 2 of 2 counted words"),
         ("rescore lists --source source --model cslm", "lists (hypotheses): 2 of 2 counted words"),
-        ("rescore lists --source source --lm lm", "lists (hypotheses): 2 of 2 counted words"),
-        ("rescore lists --source source --lexicon lex", "lists (hypotheses): 2 of 2 counted words"),
         ("score source target --model net", "target: 2 of 2 counted words are unknown to net"),
-        ("score source target --lm lm", "target: 2 of 2 counted words are unknown to lm"),
         ("perplexity target --lm lm", "target: 2 of 2 counted words are unknown to lm"),
         ("perplexity target --model cslm", "target: 2 of 2 counted words are unknown to cslm"),
         ("annotate table --model net", "table (target side): 1 of 1 counted words"),
@@ -75,7 +72,6 @@ def test_translations_with_factors_are_warned_of(arguments: str, begin: str) -> 
     ("arguments", "text"),
     [
         ("score cased known --model net", "cased"),
-        ("score cased known --column lexicon='lex'", "cased"),
         ("generate net cased", "cased"),
         ("segment cased --model net --confidence forward", "cased"),
         ("annotate cased-table --model net", "cased-table (source side)"),
@@ -108,8 +104,6 @@ def test_a_lexicon_of_the_other_direction_is_warned_of(folder: Path) -> None:
         result = run("annotate", "table", option, "lex", "-o", "out")
         said = f"warning: table: lex has no translation for {more}"
         assert (said in result.stderr) is bool(more)
-    lines = warnings("score source known --column reverse_lexicon='lex' -o out")
-    assert [line.partition(" counted")[0] for line in lines] == ["source: 2 of 2", "known: 2 of 2"]
 
 
 def test_one_rescorer_of_many_files_warns_once(

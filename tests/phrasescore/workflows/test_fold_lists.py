@@ -124,8 +124,8 @@ def test_a_stopped_run_goes_on_to_the_same_bytes(
     [
         ("\n[feature]", "\n# phrasescore: characters = true\n[feature]", "its tables have charac"),
         (
-            "TranslationModel0= ",
-            "TranslationModel0= 0.2 ",
+            "TranslationModel0= 0.2 0.2",
+            "TranslationModel0= 0.2 0.2 0.2",
             "its table has 5 scores, and `build` writes 4: give the system without added columns",
         ),
         ("la ", "le ", r"of \d+ pairs of .*/phrase-table.gz, only \d+ are in .*/s and .*/t"),
@@ -135,6 +135,8 @@ def test_a_system_that_cannot_be_built_again_is_refused(
     folder: Path, old: str, new: str, problem: str
 ) -> None:
     change(folder, old, new)
+    if "5 scores" in problem:  # the file of weights has a line for each
+        change(folder, "PhrasePenalty0= 0.2\nT", "PhrasePenalty0= 0.2\nTranslationModel0= 0.2\nT")
     change(folder, "num-features=4", f"num-features={5 if '5 scores' in problem else 4}")
     with pytest.raises(PhrasescoreError, match=problem) as error:
         fold(folder)

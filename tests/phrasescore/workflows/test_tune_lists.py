@@ -122,7 +122,7 @@ def test_a_sentence_without_a_list_counts_as_an_empty_translation(
 
 @pytest.mark.usefixtures("folder")
 def test_names_that_moses_can_produce_come_back_from_every_file() -> None:
-    signs = ["#", "=", "[", "~", "\u00a0", "\u3000", "\u2028", "\u0301", "\U0001f600", "a"]
+    signs = ["=", "[", "~", "\u00a0", "\u3000", "\u2028", "\u0301", "\U0001f600", "a"]
     names = [f"WT0_{one}{other}" for one in signs for other in signs]
     lines = []
     for sentence in range(10):
