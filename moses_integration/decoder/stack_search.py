@@ -86,18 +86,20 @@ class RequestCache:
     def __init__(self, feature: StatefulFeature) -> None:
         self.feature = feature
 
-    def start(self, rows: Callable[[Any, int], Requests]) -> None:
-        """Begin a sentence; ``rows`` turns keys (int64) and a number of words into requests."""
-        self._rows = rows
+    def start(self) -> None:
+        """Begin a sentence."""
         self._known, self._scores = np.empty(0, np.int64), np.empty(0)  # sorted by key
 
-    def request(self, keys: Any) -> Any:
-        """Return the scores for keys; the feature is called if some are new."""
+    def request(self, keys: Any, rows: Callable[[Any, int], Requests]) -> Any:
+        """Return the scores for keys; the feature is called if some are new.
+
+        :param rows: turns keys (int64) and a number of words into requests.
+        """
         fresh = np.setdiff1d(np.unique(keys), self._known, assume_unique=True)
         known, scores = [self._known], [self._scores]
         for begin in range(0, len(fresh), _MOST_REQUESTS):
             known.append(fresh[begin : begin + _MOST_REQUESTS])
-            requests = self._rows(known[-1], self.feature.context)
+            requests = rows(known[-1], self.feature.context)
             scores.append(np.asarray(self.feature.scores(*requests), np.float64))
         self._known = np.concatenate(known)
         order = np.argsort(self._known, kind="stable")  # fast, because its parts are sorted
@@ -161,7 +163,7 @@ class StackSearch:
         self._promise = sentence.score + sentence.tail[:, sentence.offsets[:-1]].sum(axis=0)
         self._scratch = np.zeros(longest + columns, np.int32)
         for cache, _ in caches:
-            cache.start(self._requests)
+            cache.start()
 
     def run(self) -> Lattice:
         """Run the search and return the lattice of hypotheses."""
@@ -245,7 +247,7 @@ class StackSearch:
         keys = self._keys(hypotheses.state[parents], options, complete)
         added = -self._sentence.expected[options]
         for cache, weight in self._caches:
-            added += weight * cache.request(keys)
+            added += weight * cache.request(keys, self._requests)
         pool.score[:count] += added
         if self._last.keep_arcs:
             # An arc has the same option and state as its target, and therefore the same scores.

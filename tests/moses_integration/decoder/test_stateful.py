@@ -1,12 +1,15 @@
 """Promises of moses_integration.decoder.stack_search: what a feature is asked, and how often."""
 
+import gc
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from moses_integration.decoder import stack_search
-from moses_integration.decoder.stack_search import RequestCache, Requests
+from moses_integration.decoder.stack_search import RequestCache, Requests, StackSearch
+from tests.moses_integration.decoder.small_decoder import SmallDecoder
 
 
 class Squares:
@@ -40,14 +43,14 @@ def feature() -> Squares:
 @pytest.fixture
 def cache(feature: Squares) -> RequestCache:
     cache = RequestCache(feature)
-    cache.start(rows)
+    cache.start()
     return cache
 
 
 def test_a_request_is_passed_on_once(feature: Squares, cache: RequestCache) -> None:
-    assert cache.request(np.array([5, 3, 5])).tolist() == [25, 9, 25]
-    assert cache.request(np.array([3, 4])).tolist() == [9, 16]
-    assert cache.request(np.array([3])).tolist() == [9]
+    assert cache.request(np.array([5, 3, 5]), rows).tolist() == [25, 9, 25]
+    assert cache.request(np.array([3, 4]), rows).tolist() == [9, 16]
+    assert cache.request(np.array([3]), rows).tolist() == [9]
     assert feature.batches == [[3, 5], [4]]
     assert cache.scores(np.array([3, 3, 5, 4])).tolist() == [9, 9, 25, 16]
 
@@ -56,12 +59,26 @@ def test_many_requests_are_passed_on_in_several_calls(
     feature: Squares, cache: RequestCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stack_search, "_MOST_REQUESTS", 2)
-    assert cache.request(np.array([7, 1, 2, 3, 4])).tolist() == [49, 1, 4, 9, 16]
+    assert cache.request(np.array([7, 1, 2, 3, 4]), rows).tolist() == [49, 1, 4, 9, 16]
     assert feature.batches == [[1, 2], [3, 4], [7]]
 
 
 def test_a_new_sentence_forgets_scores(feature: Squares, cache: RequestCache) -> None:
     for _ in range(2):
-        cache.start(rows)
-        cache.request(np.array([2]))
+        cache.start()
+        cache.request(np.array([2]), rows)
     assert feature.batches == [[2], [2]]
+
+
+def test_a_search_leaves_nothing_to_the_garbage_collector(tmp_path: Path) -> None:
+    # The command line collects rarely, and the tables of a sentence have megabytes.
+    sentence = ["a", "b"]
+    decoder = SmallDecoder(tmp_path, seed=1).decoder([sentence], [(Squares(), 1.0)])
+    gc.collect()
+    gc.disable()
+    try:
+        decoder.translate(sentence)
+        del decoder
+        assert not [each for each in gc.get_objects() if type(each) is StackSearch]
+    finally:
+        gc.enable()
