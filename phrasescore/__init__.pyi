@@ -54,6 +54,10 @@ from phrasescore.features.program import Command as Command
 # print(best.words, best.log_prob)
 from phrasescore.generation.generator import Generated as Generated
 
+# done: SegmentSummary = phrasescore.segment("test.en", "model", "test.fr", reverse_model="back")
+# print(done.summary())
+from phrasescore.generation.segmentation import SegmentSummary as SegmentSummary
+
 # points: tuple[CurvePoint, ...] = phrasescore.load_model("model").record.curve
 # print(points[-1].minutes, points[-1].validation_perplexity)
 from phrasescore.models.checkpoint import CurvePoint as CurvePoint
@@ -241,7 +245,7 @@ from phrasescore.workflows.load_model import ScoringModel as ScoringModel
 from phrasescore.workflows.load_model import load_model as load_model
 
 # found: list[TextPerplexities] = phrasescore.perplexity(["test.fr"], model="cslm")
-# print(found[0].models[0].found.including_unknown)
+# print(found[0].models["network, <unk>"].including_unknown)
 from phrasescore.workflows.perplexity import TextPerplexities as TextPerplexities
 
 # perplexity(["test.fr"], model="cslm", lm="lm.fr.arpa.gz")
@@ -254,16 +258,8 @@ from phrasescore.workflows.rerank import RerankSummary as RerankSummary
 # rerank("test.nbest", "test.fr", weights={"LM0": 0.5, "RNNsearch0": 0.2})
 from phrasescore.workflows.rerank import rerank as rerank
 
-# lists = phrasescore.read_lists("test.nbest")
-# print(rerank_lists(lists, weights={"LM0": 0.5})[0][0].words)
-from phrasescore.workflows.rerank import rerank_lists as rerank_lists
-
 # rescore("test.nbest", "test.en", ["rnnsearch"], "test.rescored.gz")
 from phrasescore.workflows.rescore import rescore as rescore
-
-# lists = [["la maison", "le chat"]]
-# print(rescore_lists(lists, ["the house"], ["rnnsearch"])[0][0].features)
-from phrasescore.workflows.rescore import rescore_lists as rescore_lists
 
 # done: ScoreSummary = phrasescore.score("test.en", "test.fr", ["model"], "scores")
 # print(done.pairs, done.features)
@@ -271,10 +267,6 @@ from phrasescore.workflows.score import ScoreSummary as ScoreSummary
 
 # score("test.en", "test.fr", ["rnnsearch", "back"], "scores")
 from phrasescore.workflows.score import score as score
-
-# done: SegmentSummary = phrasescore.segment("test.en", "model", "test.fr", reverse_model="back")
-# print(done.work.summary())
-from phrasescore.workflows.segment import SegmentSummary as SegmentSummary
 
 # segment("test.en", "model", "test.fr", reverse_model="back")
 from phrasescore.workflows.segment import segment as segment

@@ -219,7 +219,7 @@ PUBLIC = {
     *("make_report", "run_experiment", "export", "score"),
     *("show", "fine_tune", "build", "build_lm"),
     *("load_system", "read_system", "translate", "export_system"),
-    *("read_lists", "rescore_lists", "rerank_lists"),
+    "read_lists",
 }
 
 

@@ -161,5 +161,5 @@ def segment(source: str, model: str, output: str, **given: Any) -> None:
     from phrasescore.workflows.segment import segment as run
 
     done = run(source, model, output, **grouped(run, given), progress=show_progress)
-    _logger.info("segment: %s", done.work.summary())
+    _logger.info("segment: %s", done.summary())
     next_step.suggest()

@@ -66,7 +66,7 @@ class Pending(Protocol[_Result]):
 
 
 class WorkerPool(ABC, Generic[Item, Result]):
-    """The workers of an engine, as a context manager; one thread submits the items.
+    """The workers of an engine, as a context manager; one thread at a time uses it.
 
     :ivar workers: number of items that are computed at the same time.
     """

@@ -243,8 +243,8 @@ class _Translated(NamedTuple):
 
 
 @dataclass
-class SegmentationWork:
-    """Counts of sentences, segments and translated spans so far."""
+class SegmentSummary:
+    """Counts from one run of `segment`: sentences, segments and translated spans so far."""
 
     sentences: int = 0
     whole: int = 0  # sentences of at most one segment
@@ -284,7 +284,7 @@ class Segmenter:
     max_segment: int = 20
     # The function of a control; None for the segmentation with the highest confidence.
     cut: Cut | None = None
-    work: SegmentationWork = field(default_factory=SegmentationWork, init=False)
+    work: SegmentSummary = field(default_factory=SegmentSummary, init=False)
     _kept: dict[Words, _Translated] = field(default_factory=dict, init=False)
 
     def segment(self, sentences: Iterable[Words]) -> Iterator[SegmentedSentence]:

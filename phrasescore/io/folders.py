@@ -33,9 +33,7 @@ def writing_folder(path: StrPath) -> Iterator[Path]:
             remove_folder(new)
             new.mkdir(parents=True)
             yield new
-            for entry in new.iterdir():
-                _sync(entry)
-            _sync(new)
+            sync_folder(new)
             if path.exists():
                 remove_folder(old)
                 path.rename(old)
@@ -71,6 +69,12 @@ def remove_folder(path: Path) -> None:
     """Remove a folder with its content, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         shutil.rmtree(path)
+
+
+def sync_folder(folder: Path) -> None:
+    """Wait until the files in a folder are on the disk."""
+    for path in (*folder.iterdir(), folder):
+        _sync(path)
 
 
 def _sync(path: Path) -> None:

@@ -121,16 +121,6 @@ class TrainingRecord:
     # first training, and all other fields the last one.
     fine_tuning: FineTuning | None = None
 
-    @property
-    def reverse(self) -> bool:
-        """Whether the network predicts the source side of the phrase table."""
-        return self.direction.startswith(REVERSE)
-
-    @property
-    def right_to_left(self) -> bool:
-        """Whether the network predicts the last word first."""
-        return self.direction.endswith(RIGHT_TO_LEFT)
-
     def summary(self) -> str:
         """Return why training ended, and the quality of the saved weights."""
         best = [
@@ -138,17 +128,15 @@ class TrainingRecord:
             for point in self.curve
             if point.update == self.best_update and point.quality()
         ]
-        if self.fine_tuning is not None:
+        if self.fine_tuning is not None and self.curve:
             best.append(f"{self.curve[0].quality()} before")
-        return "; ".join([stop_text(self.stopped_by), *best])
-
-
-def stop_text(stopped_by: str) -> str:
-    """Return why training ended, from `TrainingRecord.stopped_by`."""
-    if stopped_by == "patience":
-        return "the held-out quality no longer improved (patience)"
-    limits = {"minutes": "time limit", "updates": "limit of updates", "epochs": "limit of epochs"}
-    return f"{limits[stopped_by]} reached" if stopped_by in limits else f"stopped by {stopped_by}"
+        ends = {
+            "patience": "the held-out quality no longer improved (patience)",
+            "minutes": "time limit reached",
+            "updates": "limit of updates reached",
+            "epochs": "limit of epochs reached",
+        }
+        return "; ".join([ends.get(self.stopped_by, f"stopped by {self.stopped_by}"), *best])
 
 
 @dataclass(frozen=True)
@@ -172,12 +160,12 @@ class Checkpoint:
     @property
     def reverse(self) -> bool:
         """Whether the network predicts the source side of the phrase table."""
-        return self.record.reverse
+        return self.record.direction.startswith(REVERSE)
 
     @property
     def right_to_left(self) -> bool:
         """Whether the network predicts the last word first."""
-        return self.record.right_to_left
+        return self.record.direction.endswith(RIGHT_TO_LEFT)
 
     @property
     def table_source_vocabulary(self) -> Vocabulary:

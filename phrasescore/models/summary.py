@@ -1,18 +1,15 @@
-"""Summary of a trained model: sizes, coverage, training curve and fingerprints, as text or JSON."""
+"""Summary of a trained model: sizes, coverage, quality and fingerprints, as text or JSON."""
 
 import dataclasses
 import json
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from phrasescore.arguments import StrPath
 from phrasescore.io.text_table import text_table
-from phrasescore.models.checkpoint import Checkpoint, CurvePoint, load_checkpoint, stop_text
+from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.vocabulary import Vocabulary
-
-_MAX_POINTS = 20  # maximum number of evenly spaced curve points in the text
 
 
 @dataclass(frozen=True)
@@ -47,9 +44,7 @@ class ModelReport:
     def to_text(self) -> str:
         """Format the report as text, without a newline at the end."""
         rows = [row for group in self._groups() for row in (*group, ("", ""))]
-        record = self.checkpoint.record
-        lines = text_table(rows, "l", wrap=True) + curve_lines(record.curve, record.best_update)
-        return "\n".join(lines).rstrip()
+        return "\n".join(text_table(rows, "l", wrap=True)).rstrip()
 
     __repr__ = to_text
 
@@ -58,7 +53,7 @@ class ModelReport:
         kind, *data = _data_rows(model)
         trained = (
             f"{record.updates:,} updates, {record.epochs:.2f} epochs, {record.minutes:.1f} minutes "
-            f"on {record.device}, seed {record.seed}; {stop_text(record.stopped_by)}"
+            f"on {record.device}, seed {record.seed}; {record.summary()}"
         )
         return [
             [
@@ -120,29 +115,6 @@ def _fine_tuning_rows(model: Checkpoint) -> list[tuple[str, str]]:
 def model_report(path: StrPath) -> ModelReport:
     """Load a model folder and return the report on it."""
     return ModelReport(os.fspath(path), load_checkpoint(path))
-
-
-def curve_lines(curve: Sequence[CurvePoint], best_update: int) -> list[str]:
-    """Return a table of about 20 points of the training curve."""
-    if not curve:
-        return []
-    step = -(-len(curve) // _MAX_POINTS)
-    shown = [
-        point
-        for index, point in enumerate(curve)
-        if index % step == 0 or index + 1 == len(curve) or point.update == best_update
-    ]
-    losses = ["loss a word", "validation perplexity"]
-    if curve[0].expected_bleu is not None:
-        losses = ["loss a list", "expected BLEU"]
-    rows = [["update", "minutes", *losses]]
-    for point in shown:
-        measure = point.validation_perplexity
-        measure = measure if point.expected_bleu is None else point.expected_bleu
-        cells = [f"{point.training_loss:.4f}", "-" if measure is None else f"{measure:.3f}"]
-        rows.append([f"{point.update:,}", f"{point.minutes:.1f}", *cells])
-    best = [f"best: after update {best_update:,}"] if curve[-1].quality() else []
-    return [*text_table(rows, "r"), *best]
 
 
 def _settings(values: dict[str, Any]) -> str:

@@ -71,7 +71,7 @@ class Translation:
 
     def to_list(self) -> list[Hypothesis]:
         """Return the hypotheses of the n-best list, if it was requested."""
-        return hypotheses_of(self.nbest)[0] if self.nbest else []
+        return hypotheses_of(_parse(self.nbest)) if self.nbest else []
 
     def to_json(self) -> bytes:
         """Return the fields as a JSON object, except those about lists, networks and limits."""

@@ -138,7 +138,7 @@ class Translator:
 
     @property
     def pool(self) -> WorkerPool[TranslationTask, Translation]:
-        """The workers for a stream; one thread submits the sentences."""
+        """The workers for a stream; one thread at a time uses them."""
         if self._stream is None:
             raise ArgumentError("a Translator is a context manager: use it in a with block")
         return self._stream

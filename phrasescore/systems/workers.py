@@ -6,15 +6,14 @@ For a known text, each worker reads the tables once, for its sentences.
 import logging
 import queue
 import threading
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
 from moses_integration.decoder.moses import ListRequest
 from phrasescore.devices import torch_threads, usable_threads
-from phrasescore.engines import Pending, WorkerPool, open_pool
+from phrasescore.engines import WorkerPool, open_pool
 from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.ranking import (
@@ -144,6 +143,28 @@ class StreamTranslator:
             return self._ranking.output(task, self._search(searched))
 
 
+class SharedWorkers:
+    """The workers for a stream, which several threads use."""
+
+    def __init__(self, pool: WorkerPool[TranslationTask, Translation]) -> None:
+        self._pool, self._lock = pool, threading.Lock()
+
+    def submit(self, task: TranslationTask) -> Callable[[], Translation]:
+        """Submit a task; return a function that waits for the translation, or raises its error."""
+        ready = threading.Event()
+        with self._lock:
+            pending = self._pool.submit(task)
+            pending.add_done_callback(lambda _: ready.set())
+
+        def result() -> Translation:
+            ready.wait()
+            with self._lock:
+                # If the worker has died, this restarts the pool, and waits for the sentence.
+                return pending.result()
+
+        return result
+
+
 def in_order(
     pool: WorkerPool[TranslationTask, Translation], tasks: Iterator[TranslationTask]
 ) -> Iterator[Translation]:
@@ -152,31 +173,24 @@ def in_order(
     A thread reads the tasks, so that a translation need not wait for the next task. An error in
     reading a task is raised after the translations for the tasks before it.
     """
-    # Tasks; None when one of them may be finished; an error at the end, a StopIteration as a rule.
-    events: queue.SimpleQueue[TranslationTask | Exception | None] = queue.SimpleQueue()
+    workers = SharedWorkers(pool)
+    # An error comes last, or None.
+    results: queue.SimpleQueue[Callable[[], Translation] | Exception | None] = queue.SimpleQueue()
     room = threading.Semaphore(_AHEAD_IN_STREAM * pool.workers)
 
     def read() -> None:
         try:
             for task in tasks:
                 room.acquire()
-                events.put(task)
-            events.put(StopIteration())
+                results.put(workers.submit(task))
+            results.put(None)
         except Exception as error:
-            events.put(error)
+            results.put(error)
 
     threading.Thread(target=read, daemon=True).start()
-    waiting: deque[Pending[Translation]] = deque()
-    end: Exception | None = None
-    while end is None or waiting:
-        while waiting and (end is not None or waiting[0].done()):
-            room.release()
-            yield waiting.popleft().result()
-        event = events.get() if end is None else None
-        if isinstance(event, Exception):
-            end = event
-        elif event is not None:
-            waiting.append(pool.submit(event))
-            waiting[-1].add_done_callback(lambda _: events.put(None))
-    if not isinstance(end, StopIteration):
-        raise end
+    while (found := results.get()) is not None:
+        if isinstance(found, Exception):
+            raise found
+        translation = found()
+        room.release()
+        yield translation

@@ -11,7 +11,7 @@ Language Models, section 4.
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -31,15 +31,6 @@ from phrasescore.training.stores import KnownScores, ListBatch, ListStore
 # The standard deviation of scaled totals in the held-out lists at the start. (The scales in
 # tuning/expected_bleu.py go from 1 to 16.)
 _SPREAD = 2.0
-
-
-class ExpectedBleu(NamedTuple):
-    """The objective of fine-tuning: the expected BLEU of n-best lists."""
-
-    # Weight of the network's feature in the log-linear model.
-    weight: float
-    # Factor of the regulariser, -log p per predicted word.
-    likelihood: float
 
 
 def expected_gains(scores: KnownScores, values: Tensor, *, weight: float, scale: float) -> Tensor:
@@ -82,16 +73,16 @@ class ExpectedBleuLoop(TrainingLoop):
         config: TrainingConfig,
         folder: RunFolder,
         report: Callable[[TrainingProgress], None],
-        objective: ExpectedBleu,
+        tuning: FineTuning,
     ) -> None:
-        self._objective = objective
+        self._weight, self._likelihood = tuning.weight, tuning.likelihood
         super().__init__(network, store, config, folder, report, Ranks())
 
     def _begin(self) -> None:
         # All later validations are compared with the start.
         if not self.state.curve:
             found = [(batch.scores, values) for batch, values in self._held_out_values()]
-            spread = _spread(found, self._objective.weight)
+            spread = _spread(found, self._weight)
             self.state.scale = _SPREAD / spread if spread else 1.0
             self._validate()
             self._save()
@@ -109,7 +100,7 @@ class ExpectedBleuLoop(TrainingLoop):
             values = batch.values(log_probs)
         loss_sum = -self._expected(batch, values).sum()
         network.train()
-        if self._objective.likelihood:
+        if self._likelihood:
             pairs = batch.taught or batch.pairs
             if batch.taught or network.config.dropout:
                 self._seed_update()
@@ -117,12 +108,12 @@ class ExpectedBleuLoop(TrainingLoop):
                     log_probs = network(pairs)
             predicted = int((pairs.target.lengths + 1).sum())
             taught = log_probs.double().sum()
-            loss_sum = loss_sum - self._objective.likelihood * count * taught / predicted
+            loss_sum = loss_sum - self._likelihood * count * taught / predicted
         return self._add_gradients(loss_sum, count)
 
     def _expected(self, batch: ListBatch, values: Tensor) -> Tensor:
-        weight, scale = self._objective.weight, self.state.scale
-        return expected_gains(batch.scores, values, weight=weight, scale=scale)
+        scale = self.state.scale
+        return expected_gains(batch.scores, values, weight=self._weight, scale=scale)
 
     def _measure(self) -> float:
         total = sum(float(self._expected(*each).sum()) for each in self._held_out_values())
@@ -142,19 +133,18 @@ class ExpectedBleuLoop(TrainingLoop):
 class ListRun(TrainingRun):
     """A run on n-best lists, which are not stored: a resumed run reads them again.
 
-    :param feature: the name of the network's feature in the log-linear model, to be recorded.
+    :param tuning: what is recorded, except the numbers of lists and the scale.
     """
 
     joins_ranks: ClassVar = False
 
     start: Checkpoint
-    feature: str
-    objective: ExpectedBleu
+    tuning: FineTuning
     read: Callable[[], ListStore]
 
     def prepare(self, folder: RunFolder, _ranks: Ranks, *, is_resumed: bool) -> Task:  # noqa: ARG002
-        store, training, objective = self.read(), self.config.training, self.objective
-        inputs = {**store.inputs, "likelihood": repr(objective.likelihood)}
+        store, training = self.read(), self.config.training
+        inputs = {**store.inputs, "likelihood": repr(self.tuning.likelihood)}
         folder.set_inputs(inputs)
         num_held_out = held_out_size(training, len(store))
         if not num_held_out:
@@ -163,16 +153,8 @@ class ListRun(TrainingRun):
                 f"{training.validation_share} and training.validation_pairs "
                 f"{training.validation_pairs}: give more lists, or increase these settings"
             )
-        tuning = FineTuning(
-            objective="bleu",
-            start_fingerprint=self.start.fingerprint,
-            lists=len(store) - num_held_out,
-            held_out_lists=num_held_out,
-            feature=self.feature,
-            weight=objective.weight,
-            scale=0.0,
-            likelihood=objective.likelihood,
-        )
+        lists = len(store) - num_held_out
+        tuning = replace(self.tuning, lists=lists, held_out_lists=num_held_out)
         network = self.start.model
         assert isinstance(network, PairNetwork)
         network = network.requires_grad_().train().to(self.device)
@@ -184,9 +166,9 @@ class ListRun(TrainingRun):
             [
                 f"{len(store):,} lists, {len(store.gains):,} hypotheses",
                 f"{num_held_out:,} lists held out",
-                f"{self.feature} with the weight {objective.weight:g}",
+                f"{tuning.feature} with the weight {tuning.weight:g}",
             ],
-            lambda report: ExpectedBleuLoop(network, store, training, folder, report, objective),
+            lambda report: ExpectedBleuLoop(network, store, training, folder, report, tuning),
         )
 
     def has_made(self, model: Checkpoint, folder: RunFolder) -> bool:

@@ -10,13 +10,13 @@ from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.model import network_name
 from phrasescore.io.folders import model_folders
 from phrasescore.io.output import check_files, optional_path
-from phrasescore.models.checkpoint import TrainingRecord, load_checkpoint
+from phrasescore.models.checkpoint import FineTuning, TrainingRecord, load_checkpoint
 from phrasescore.progress import ProgressCallback
 from phrasescore.settings import old_names
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import fine_tuning_settings
 from phrasescore.settings.training import ListTraining, UnfinishedRun
-from phrasescore.training.expected_bleu import ExpectedBleu, ListRun
+from phrasescore.training.expected_bleu import ListRun
 from phrasescore.training.ranks import device_of_rank
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.workflows.train import check_alignments, run_training
@@ -84,8 +84,9 @@ def fine_tune(
     stored = RunFolder(work).settings() if state.resume else None
     run = ListRun(
         start=start,
-        feature=name,
-        objective=ExpectedBleu(own.weight, settings.likelihood),
+        tuning=FineTuning(  # the run counts the lists, and chooses the scale
+            "bleu", start.fingerprint, 0, 0, name, own.weight, 0.0, settings.likelihood
+        ),
         inputs=files,
         read=lambda: read_training_lists(
             paths,

@@ -20,31 +20,21 @@ from phrasescore.systems.text_checks import UnknownWordCheck
 
 
 @dataclass(frozen=True, slots=True)
-class ModelPerplexity:
-    """The perplexities of a text under a model."""
-
-    model: str
-    found: measures.Perplexity
-
-
-@dataclass(frozen=True, slots=True)
 class TextPerplexities:
     """The perplexities of one text."""
 
     text: str
     sentences: int
-    models: tuple[ModelPerplexity, ...]
+    models: dict[str, measures.Perplexity]  # by the model's title, such as the n-gram model's file
 
     def to_text(self) -> str:
         """Return the perplexities as text, without a newline at the end."""
-        tokens = self.models[0].found.tokens
+        tokens = next(iter(self.models.values())).tokens
         name = shown_path(self.text)
         rows = [["model", "unknown", "perplexity", "without unknown words"]]
-        for each in self.models:
-            including, excluding = each.found.including_unknown, each.found.excluding_unknown
-            rows.append(
-                [each.model, f"{each.found.unknown:,}", f"{including:.4f}", f"{excluding:.4f}"]
-            )
+        for model, found in self.models.items():
+            including, excluding = found.including_unknown, found.excluding_unknown
+            rows.append([model, f"{found.unknown:,}", f"{including:.4f}", f"{excluding:.4f}"])
         head = f"{name}: {self.sentences:,} sentences, {tokens:,} tokens (words and </s>)"
         return "\n".join([head, *text_table(rows)])
 
@@ -53,9 +43,9 @@ class TextPerplexities:
     def to_dict(self) -> dict[str, object]:
         """Return the content of a JSON object; a perplexity is None if no token is known."""
         models: list[dict[str, object]] = []
-        for each in self.models:
-            values = {"model": each.model, **asdict(each.found)}
-            if each.found.unknown == each.found.tokens:
+        for model, found in self.models.items():
+            values = {"model": model, **asdict(found)}
+            if found.unknown == found.tokens:
                 values["excluding_unknown"] = None  # JSON has no NaN
             models.append(values)
         return {"text": self.text, "sentences": self.sentences, "models": models}
@@ -97,8 +87,7 @@ def perplexity(
         for path in paths:
             words = (line.words for line in read_monolingual_text(path))
             sentences = list(UnknownWordCheck(path, models.known_words).counted(words))
-            rows = tuple(models.measure(sentences))
-            found.append(TextPerplexities(path, len(sentences), rows))
+            found.append(TextPerplexities(path, len(sentences), models.measure(sentences)))
     return found
 
 
@@ -134,7 +123,8 @@ class _Models:
             backed_off = network(device, precision, backoff=lm)
             self._models["network, backed off"] = partial(score, backed_off)
 
-    def measure(self, sentences: Sequence[tuple[str, ...]]) -> Iterable[ModelPerplexity]:
-        for title, score in self._models.items():
-            scores = score(self._meter.track(sentences))
-            yield ModelPerplexity(title, measures.measure(scores))
+    def measure(self, sentences: Sequence[tuple[str, ...]]) -> dict[str, measures.Perplexity]:
+        return {
+            title: measures.measure(score(self._meter.track(sentences)))
+            for title, score in self._models.items()
+        }

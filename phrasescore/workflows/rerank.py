@@ -5,12 +5,11 @@ import os
 from contextlib import nullcontext
 from dataclasses import dataclass
 
-from moses_integration.list_features import Values, WeightedSum, feature_matrix, sorted_lines
+from moses_integration.list_features import WeightedSum, feature_matrix, sorted_lines
 from moses_integration.moses_ini import WeightsSource, load_weights, weights_path
-from moses_integration.nbest import NbestList, read_every_list
-from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
+from moses_integration.nbest import read_every_list
 from moses_integration.weight_lines import check_weights
-from phrasescore.arguments import StrPath, check_sequences
+from phrasescore.arguments import StrPath
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text import decode
 from phrasescore.progress import Meter, ProgressCallback
@@ -50,7 +49,8 @@ def rerank(
     """
     nbest, output, lists = os.fspath(nbest), os.fspath(output), optional_path(lists)
     check_files((nbest, weights_path(weights)), (output, lists))
-    score = _MatchedSum(weights)
+    score, where = WeightedSum(load_weights(weights).lists), weights_path(weights) or "the weights"
+    check_weights(score.weights, where)
     every_list = read_every_list(
         nbest, allow_missing=allow_missing, cure="--allow-missing writes an empty line"
     )
@@ -65,6 +65,9 @@ def rerank(
             if not found.data:
                 stream.write(b"\n")
                 continue
+            if not score.used:  # the weights may have older names than the first list
+                names = feature_matrix(found).sizes
+                score.weights = old_names.weights_for(names, score.weights)
             scores = score(found)
             # The same text may occur in a list several times.
             best = int(scores.argmax())  # on ties, the first one
@@ -75,41 +78,11 @@ def rerank(
             if list_file is not None:
                 list_file.write(sorted_lines(found, scores))
             meter.update(found.num_lines)
-        score.check_used()
-    return RerankSummary(sentences, meter.done, moved, tuple(sorted(score.unweighted)))
-
-
-def rerank_lists(lists: HypothesisLists, *, weights: WeightsSource) -> list[list[Hypothesis]]:
-    """Return the hypotheses for each sentence in the order of a new score, as `rerank` does."""
-    check_sequences(lists=lists)
-    score = _MatchedSum(weights)
-    lines = b"".join(sorted_lines(found, score(found)) for found in lists_of(lists))
-    if lists:
-        score.check_used()
-    return hypotheses_of(lines)
-
-
-class _MatchedSum(WeightedSum):
-    """A weighted sum whose weights may have other names of the same features than the lists."""
-
-    def __init__(self, weights: WeightsSource) -> None:
-        self._where = weights_path(weights) or "the weights"
-        super().__init__(load_weights(weights).lists)
-        check_weights(self.weights, self._where)
-
-    def __call__(self, nbest: NbestList) -> Values:
-        """Return the weighted sum for each hypothesis; the first list says the names."""
-        if not self.used:
-            names = feature_matrix(nbest).sizes
-            self.weights = old_names.weights_for(names, self.weights)
-        return super().__call__(nbest)
-
-    def check_used(self) -> None:
-        """Check the weights of features that the lists have; warn of other weights."""
-        used = {name: self.weights[name] for name in self.used}
-        check_weights(used, f"{self._where}, of features that the lists have")
-        unused = [name for name in self.weights if name not in self.used]
+        used = {name: score.weights[name] for name in score.used}
+        check_weights(used, f"{where}, of features that the lists have")
+        unused = [name for name in score.weights if name not in score.used]
         if unused:
             _logger.warning(
                 "no hypothesis has these features, which have weights: %s", ", ".join(unused)
             )
+    return RerankSummary(sentences, meter.done, moved, tuple(sorted(score.unweighted)))

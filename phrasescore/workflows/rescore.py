@@ -4,19 +4,17 @@ import os
 from collections.abc import Sequence
 from itertools import chain, islice
 
-from moses_integration.nbest_values import Hypothesis, HypothesisLists, hypotheses_of, lists_of
-from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import ArgumentError, shown_path
+from phrasescore.arguments import StrPath
+from phrasescore.errors import shown_path
 from phrasescore.features.columns import Column, as_columns, input_files
-from phrasescore.features.given_scores import GivenScores, check_counts
+from phrasescore.features.given_scores import check_counts
 from phrasescore.io.output import check_files, optional_path
 from phrasescore.io.resumable import check_resume, open_resumable, work_files
 from phrasescore.progress import Meter, ProgressCallback
-from phrasescore.records import Sentence, to_sentences
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.scoring import Scoring
-from phrasescore.systems.sourced_lists import SourcedList, read_sourced_lists, rescored_lines
+from phrasescore.systems.sourced_lists import read_sourced_lists, rescored_lines
 from phrasescore.workflows.score import ScoreSummary, check_cache
 
 CHUNK_LISTS = 64  # the most lists that a killed run loses, and one member of a .gz file
@@ -88,39 +86,4 @@ def rescore(
             target.flush()
         return ScoreSummary(
             tuple(scorer.names), meter.done, scorer.networks, scorer.notes, num_lists, distinct
-        )
-
-
-def rescore_lists(
-    lists: HypothesisLists,
-    sources: Sequence[Sentence],
-    columns: Sequence[Column | StrPath],
-    *,
-    settings: Rescoring = Rescoring(),
-    compute: Compute = Compute(),
-) -> list[list[Hypothesis]]:
-    """Return hypotheses with more features, as `rescore` adds them to files.
-
-    :param lists: the hypotheses for each sentence, which may be sentences themselves.
-    :param sources: the sentences that were translated.
-    :param columns: as for `rescore`, except the kind ``scores``.
-    """
-    wanted = as_columns(columns)
-    if any(isinstance(column, GivenScores) for column in wanted):
-        raise ArgumentError("columns of the kind scores are only for files")
-    check_cache(wanted, optional_path(settings.cache))
-    check_sequences(lists=lists)
-    (texts,) = to_sentences(sources=sources)
-    if len(lists) != len(texts):
-        problem = f"expected equal numbers, got {len(lists)} and {len(texts)}"
-        raise ArgumentError(f"lists and sources: {problem}")
-    with Scoring.of(wanted, settings, compute) as scorer:
-        found = lists_of(lists, scorer.names)
-        sourced = (
-            SourcedList(nbest.id, nbest, source, scorer.request.aligned)
-            for nbest, source in zip(found, texts, strict=True)
-        )
-        scored = scorer.score(sourced, "the sources", "the hypotheses")
-        return hypotheses_of(
-            b"".join(rescored_lines(scorer, each, scores) for each, scores in scored)
         )

@@ -5,7 +5,6 @@ import math
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 
 import msgspec
 
@@ -27,13 +26,6 @@ from phrasescore.vocabulary import Vocabulary
 from phrasescore.workflows.load_model import ScoringModel
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentSummary:
-    """Counts from one run of `segment`."""
-
-    work: segmentation.SegmentationWork
-
-
 @torch_threads(1)  # search and scoring have their own threads
 def segment(
     source: StrPath,
@@ -45,7 +37,7 @@ def segment(
     segments: StrPath | None = None,
     compute: Compute = Compute(),
     progress: ProgressCallback | None = None,
-) -> SegmentSummary:
+) -> segmentation.SegmentSummary:
     """Translate sentences, split into segments that networks translate confidently.
 
     Every span of a sentence is translated, the segmentation with the highest sum of confidences is
@@ -110,7 +102,7 @@ def segment(
             if lines is not None:
                 lines.write(_format_segments(number, sentence))
             meter.update()
-    return SegmentSummary(segmenter.work)
+    return segmenter.work
 
 
 def _load_forward(path: str) -> Checkpoint:

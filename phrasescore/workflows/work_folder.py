@@ -9,9 +9,7 @@ other names   files of a step
 """
 
 import contextlib
-import filecmp
 import os
-import shutil
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -25,13 +23,13 @@ from phrasescore.io.folders import (
     locked,
     model_folders,
     remove_folder,
-    writing_folder,
+    sync_folder,
 )
 from phrasescore.io.journal import Number, check_settings, read_journal, write_journal
 from phrasescore.io.output import PART, writing
 
 _JOURNAL = "build.json"
-_PUBLISH = "publish"  # the last step: there may be a folder that is this run's
+_PUBLISH = "publish"  # the last step, which ends when the files are renamed
 _START_OVER = "remove the folder to start over"
 
 
@@ -63,38 +61,22 @@ class WorkFolder:
 
     @property
     def is_published(self) -> bool:
-        """Whether the new folder is there; what is left of this folder is then a part of it."""
-        files = self.files.iterdir() if self.files.is_dir() else ()
-        return (
-            _PUBLISH in self.journal.done
-            and self.output.is_dir()
-            and all(
-                (self.output / file.name).is_file()
-                and filecmp.cmp(file, self.output / file.name, shallow=False)
-                for file in files
-            )
-        )
+        """Whether the new folder was written; its files have left this folder then."""
+        return _PUBLISH in self.journal.done and not self.files.exists()
 
     def publish(self, *, keep: bool = False) -> None:
-        """Write the new folder, and remove this one unless ``keep`` is true."""
+        """Rename the new files to the new folder, and remove this one unless ``keep`` is true."""
         if not self.is_published:
             self.finish_step(_PUBLISH)
-            with writing_folder(self.output) as new, writing(self.output):
-                for file in self.files.iterdir():
-                    try:
-                        os.link(file, new / file.name)
-                    except OSError:  # not all file systems have hard links
-                        shutil.copyfile(file, new / file.name)
+            with writing(self.output):
+                sync_folder(self.files)
+                self.files.rename(self.output)
         if not keep:
             self.remove()
 
     def clear(self) -> None:
-        """Remove everything but the lock.
-
-        The new files go last but one: the rest is not needed once they are published. The journal
-        is last: it marks the folder as a run's.
-        """
-        for path in sorted(self.path.iterdir(), key=lambda path: path == self.files):
+        """Remove everything but the lock; the journal is last: it marks the folder as a run's."""
+        for path in self.path.iterdir():
             if path.is_dir():
                 remove_folder(path)
             elif path.name not in (LOCK, _JOURNAL):
@@ -107,7 +89,10 @@ class WorkFolder:
         remove_folder(self.path)
 
     def check_output(self) -> None:
-        """Reject an existing folder that the unfinished run has not written."""
+        """Reject an existing folder that the run has not written, and one that is gone."""
+        if self.is_published and not self.output.is_dir():
+            problem = f"the run has written {self.output}, which is gone; {_START_OVER}"
+            raise PhrasescoreError(f"{self.path}: {problem}")
         if os.path.lexists(self.output) and not self.is_published:
             raise PhrasescoreError(
                 f"{self.output}: already exists; remove it or choose another --output"

@@ -8,16 +8,15 @@ eflomal: Östling and Tiedemann (2016), "Efficient word alignment with Markov ch
 fast_align: Dyer et al. (2013). HMM: Vogel et al. (1996).
 """
 
-import contextlib
 import os
-import re
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from pathlib import Path
-from typing import Any, NamedTuple
+from tempfile import TemporaryFile
+from typing import Any
 
 from phrasescore.errors import PhrasescoreError
 from phrasescore.io.corpora import read_together
@@ -35,7 +34,6 @@ _ITERATIONS = 5  # of each model but eflomal's, which computes their number from
 _SEED = 1
 _LOOK_EVERY = 0.1  # seconds
 _OUR_ERROR = "Error: "  # before an error that names a file
-_LAST_PROGRESS = re.compile(rb"(\d+) of (\d+)\n\Z")
 
 
 def align(
@@ -62,61 +60,51 @@ def align(
         with writing(text), open_input(str(path)) as file, text.open("wb") as copy:
             shutil.copyfileobj(file, copy)
     directions = [(*texts, outputs[0]), (*reversed(texts), outputs[1])]
-    at_once = min(2, workers)
-    for first in range(0, 2, at_once):
-        with contextlib.ExitStack() as stack:
-            running = [
-                stack.enter_context(_running(kind, *direction))
-                for direction in directions[first : first + at_once]
-            ]
-            while sum(map(_Aligner.is_running, running)):
-                time.sleep(_LOOK_EVERY)
-                report((first + sum(aligner.share() for aligner in running)) / 2)
+    shares = [0.0, 0.0]
+    processes: list[subprocess.Popen[bytes]] = []
+
+    def run(number: int) -> None:
+        command = [sys.executable, "-m", __name__, kind, *map(str, directions[number])]
+        with TemporaryFile() as errors:
+            with subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                env={**os.environ, "OMP_NUM_THREADS": "1"},
+                process_group=0,  # Ctrl-C is for the parent, which ends this process
+            ) as process:
+                processes.append(process)
+                for line in process.stdout or ():
+                    shares[number] = float(line)
+            errors.seek(0)
+            if process.returncode:
+                raise _problem(process.returncode, errors.read().decode(errors="replace"))
+
+    with ThreadPoolExecutor(min(2, workers)) as threads:
+        running = [threads.submit(run, number) for number in range(2)]
+        try:
+            while running:
+                done, _ = wait(running, _LOOK_EVERY, FIRST_EXCEPTION)
+                report(sum(shares) / 2)
+                for each in done:
+                    each.result()
+                    running.remove(each)
+        finally:
+            threads.shutdown(wait=False, cancel_futures=True)
+            for process in processes:
+                process.kill()
     return outputs
 
 
-class _Aligner(NamedTuple):
-    """A process that aligns one direction, and the files of its progress and its errors."""
-
-    process: "subprocess.Popen[bytes]"
-    progress: Path
-    errors: Path
-
-    def share(self) -> float:
-        found = _LAST_PROGRESS.search(self.progress.read_bytes())
-        return int(found[1]) / int(found[2]) if found else 0.0
-
-    def is_running(self) -> bool:
-        """Return whether the process is running; if it has failed, raise its error."""
-        code = self.process.poll()
-        if code:
-            how = f"was killed by signal {-code}; was there too little memory?"
-            if code > 0:
-                last = self.errors.read_text(errors="replace").strip().rpartition("\n")[2]
-                if last.startswith(_OUR_ERROR):
-                    raise PhrasescoreError(last.removeprefix(_OUR_ERROR))
-                how = f"ended with exit code {code}: {last}"
-            raise PhrasescoreError(f"the word aligner {how}")
-        return code is None
-
-
-@contextlib.contextmanager
-def _running(kind: str, source: Path, target: Path, output: Path) -> Iterator[_Aligner]:
-    progress, errors = output.with_suffix(".progress"), output.with_suffix(".errors")
-    with writing(output), progress.open("wb") as stdout, errors.open("wb") as stderr:
-        process = subprocess.Popen(
-            [sys.executable, "-m", __name__, kind, str(source), str(target), str(output)],
-            stdin=subprocess.DEVNULL,
-            stdout=stdout,
-            stderr=stderr,
-            env={**os.environ, "OMP_NUM_THREADS": "1"},
-            process_group=0,  # Ctrl-C is for the parent, which ends this process
-        )
-    try:
-        yield _Aligner(process, progress, errors)
-    finally:
-        process.kill()
-        process.wait()
+def _problem(code: int, errors: str) -> PhrasescoreError:
+    last = errors.strip().rpartition("\n")[2]
+    if last.startswith(_OUR_ERROR):
+        return PhrasescoreError(last.removeprefix(_OUR_ERROR))
+    how = f"ended with exit code {code}: {last}"
+    if code < 0:
+        how = f"was killed by signal {-code}; was there too little memory?"
+    return PhrasescoreError(f"the word aligner {how}")
 
 
 def _align_direction(kind: str, source: str, target: str, output: str) -> None:
@@ -126,7 +114,7 @@ def _align_direction(kind: str, source: str, target: str, output: str) -> None:
     def report(done: int, total: int) -> None:
         if os.getppid() != parent:
             sys.exit("the program that started this one has ended")
-        print(done, "of", total, flush=True)  # noqa: T201
+        print(done / total, flush=True)  # noqa: T201
 
     model = _train(kind, source, target, report)
     is_backward = Path(output).name == "backward"

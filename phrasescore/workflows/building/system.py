@@ -16,14 +16,13 @@ from moses_integration.text_settings import TextSettings
 from phrasescore.arguments import StrPath, check_at_least, check_sequences
 from phrasescore.devices import usable_threads
 from phrasescore.io.output import open_output, optional_path, writing
-from phrasescore.language_models.estimation import estimate
 from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
-from phrasescore.settings.building import Building
+from phrasescore.settings.building import Building, Estimating
 from phrasescore.systems.folder import write_system
 from phrasescore.systems.system import read_system
 from phrasescore.workflows.building.aligner import align
-from phrasescore.workflows.building.language_model import read_sentences
+from phrasescore.workflows.building.language_model import build_lm
 from phrasescore.workflows.building.preparation import (
     CORPUS,
     MAX_RATIO,
@@ -242,17 +241,8 @@ class _SystemBuilder:
         return {"pairs": pairs}
 
     def _estimate(self, text: Path, output: Path, _: Path, report: Report) -> dict[str, int]:
-        reading = Meter("", "", lambda now: report((now.share or 0) / 2), lines_of=str(text))
-        order = self._settings.order
-        reports = iter(range(order + 2))
-        with open_output(str(output)) as stream:
-            estimate(
-                reading.track(read_sentences(str(text))),
-                stream,
-                order=order,
-                discount_fallback=True,
-                report=lambda _: report(0.5 + next(reports) / (order + 2) / 2),
-            )
+        settings = Estimating(order=self._settings.order, discount_fallback=True)
+        build_lm([text], output, settings=settings, progress=lambda now: report(now.share or 0))
         return {}
 
     def _configure(self, models: Sequence[tuple[str, int]], _: Path, __: Report) -> dict[str, int]:

@@ -4,9 +4,9 @@ Settings are the keyword arguments of a function. They may be paths, columns, da
 of JSON, and are written as JSON.
 """
 
-import importlib
 import inspect
 import json
+import pkgutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
@@ -86,8 +86,7 @@ def _read(hint: Any, value: Any) -> Any:
 def run_step(message: bytes, progress: ProgressCallback | None) -> None:
     """Run the function of a step, whose settings are in a message from the experiment."""
     given = json.loads(message)
-    module, _, name = FUNCTIONS[given["function"]].partition(":")
-    function = getattr(importlib.import_module(module), name)
+    function = pkgutil.resolve_name(FUNCTIONS[given["function"]])
     hints = get_type_hints(function)
     settings = {key: _read(hints[key], value) for key, value in given["settings"].items()}
     if given["resume"]:

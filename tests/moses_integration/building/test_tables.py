@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from numba.core.runtime import _nrt_python, rtsys
 
-from moses_integration.building.lines import MAX_NUMERAL, put_count, put_number, round_count
+from moses_integration.building.lines import MAX_NUMERAL, put_number, round_count
 from moses_integration.building.tables import build_tables
 from phrasescore.errors import PhrasescoreError
 from tests.moses_integration.building.plain_tables import Sentence, tables
@@ -168,13 +168,12 @@ def test_numbers_are_written_like_c_writes_them() -> None:
     uniform = np.concatenate([generator.random(2000), 10 ** generator.uniform(-45, 0, 2000)])
     near = np.array([1, 0.1, 9.999995e-5, 0.9999995, 999999.5, 99999.95, 123456.5, 123457.5, 1e-5])
     for value in np.concatenate([halves, uniform, uniform.astype(np.float32), near, [0.0]]):
-        out = np.zeros(MAX_NUMERAL, np.uint8)
-        if value < 999999.5:
-            assert out[: put_number(out, 0, value)].tobytes().decode() == f"{value:g}"
+        out = np.zeros(MAX_NUMERAL + 1, np.uint8)
+        assert out[: put_number(out, 0, value)].tobytes().decode() == f"{value:g}"
     for count in (1, 999_999, 1_000_000, 1_234_565, 1_234_575, 9_999_995, 16_777_215):
-        out = np.zeros(MAX_NUMERAL, np.uint8)
+        out = np.zeros(MAX_NUMERAL + 1, np.uint8)
         text = f"{float(count):g}"
-        assert out[: put_count(out, 0, round_count(count))].tobytes().decode() == text
+        assert out[: put_number(out, 0, round_count(count))].tobytes().decode() == text
         assert round_count(count) == float(text)
 
 

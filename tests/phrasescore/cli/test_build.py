@@ -413,20 +413,19 @@ def test_a_stopped_run_continues_after_the_last_step(monkeypatch: pytest.MonkeyP
 
 
 def test_a_run_that_was_killed_after_its_end_is_finished(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = ("--alignments", "links")
+
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as context:
-        context.setattr("phrasescore.workflows.work_folder.remove_folder", stop)
-        build("--alignments", "links", code=130)
+        context.setattr("phrasescore.workflows.work_folder.WorkFolder.remove", stop)
+        build(*given, code=130)
     assert {path.name for path in Path("model").iterdir()} == FILES
-    lexicon = Path("model/lex.e2f")
-    content = lexicon.read_bytes()
-    lexicon.unlink()  # it may be a link
-    lexicon.write_text("another run's")
-    refused("model: already exists", "--resume", "--alignments", "links")
-    lexicon.write_bytes(content)
-    build("--resume", "--alignments", "links")
+    os.rename("model", "elsewhere")
+    refused("model.work: the run has written model, which is gone", "--resume", *given)
+    os.rename("elsewhere", "model")
+    build("--resume", *given)
     assert not Path("model.work").exists()
 
 

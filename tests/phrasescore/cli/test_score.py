@@ -82,7 +82,7 @@ def test_the_sum_of_a_language_model_s_scores_is_what_perplexity_reports(
     total = sum(row[0] for row in rows(run("score", "source", "target", *column)))
     option = {column[0].removeprefix("--"): column[1]}
     (text,) = phrasescore.perplexity(["target"], **option)  # type: ignore[arg-type]
-    found = text.models[0].found
+    (found,) = text.models.values()
     assert found.tokens == sum(len(target) + 1 for _, target in pairs)
     assert math.exp(-total / found.tokens) == pytest.approx(found.including_unknown, rel=1e-6)
 

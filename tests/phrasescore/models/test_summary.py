@@ -19,7 +19,7 @@ from phrasescore.models.checkpoint import (
     load_checkpoint,
     save_checkpoint,
 )
-from phrasescore.models.summary import curve_lines, model_report
+from phrasescore.models.summary import model_report
 from phrasescore.settings.config import Config
 from phrasescore.settings.kinds import EncoderDecoderConfig
 from phrasescore.vocabulary import Vocabulary
@@ -47,11 +47,11 @@ def saved_model(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> None:
+def test_the_text_tells_sizes_coverage_quality_and_fingerprints(folder: Path) -> None:
     whole = model_report(folder).to_text()
     lines = whole.replace(str(folder), "model").splitlines()
     assert all(len(line) <= 80 for line in lines)
-    assert whole.count("\n\n") == 4  # network, data, training, fingerprints, curve
+    assert whole.count("\n\n") == 3  # network, data, training, fingerprints
     text = " ".join(whole.split())
     checkpoint = load_checkpoint(folder)
     for part in [
@@ -63,8 +63,7 @@ def test_the_text_tells_sizes_coverage_curve_and_fingerprints(folder: Path) -> N
         "1,234 distinct",
         "f00d",
         checkpoint.fingerprint,
-        "10 0.5 3.2500 20.500",
-        "best: after update 10",
+        "validation perplexity 20.500 after update 10",
     ]:
         assert part in text
 
@@ -99,17 +98,3 @@ def test_json_that_would_be_none_is_never_written(folder: Path) -> None:
 def test_a_folder_that_is_no_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="expected the folder of a trained model"):
         model_report(tmp_path)
-
-
-def test_a_long_curve_is_thinned_out_but_for_its_best_and_last_points() -> None:
-    curve = [CurvePoint(i, i / 10, 3.0, 5.0) for i in range(1, 1001)]
-    lines = curve_lines(curve, best_update=778)
-    assert len(lines) < 30
-    assert any(line.split()[:1] == ["778"] for line in lines)
-    assert lines[-2].split()[0] == "1,000"
-
-
-def test_a_curve_without_validation_or_points_is_told_too() -> None:
-    assert curve_lines([], 0) == []
-    lines = curve_lines([CurvePoint(5, 0.1, 2.0, None), CurvePoint(9, 0.2, 1.0, None)], 9)
-    assert lines[-1].split() == ["9", "0.2", "1.0000", "-"]

@@ -221,7 +221,7 @@ def test_a_right_to_left_run_learns_what_a_run_on_targets_turned_round_learns(
         other.model / "model.safetensors"
     ).read_bytes()
     record = load_checkpoint(run.model).record
-    assert (record.direction, record.right_to_left) == ("target-given-source-right-to-left", True)
+    assert record.direction == "target-given-source-right-to-left"
     assert not load_checkpoint(other.model).right_to_left
 
 

@@ -14,14 +14,19 @@ from moses_integration.moses_ini import load_weights
 from moses_integration.nbest import read_nbest
 from phrasescore.errors import ArgumentError, DataError, ModelError, PhrasescoreError
 from phrasescore.models.batches import batch_pairs
-from phrasescore.models.checkpoint import Checkpoint, TrainingRecord, load_checkpoint
+from phrasescore.models.checkpoint import (
+    Checkpoint,
+    FineTuning,
+    TrainingRecord,
+    load_checkpoint,
+)
 from phrasescore.models.layers import PairNetwork
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.config import FINE_TUNING, fine_tuning_settings
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.training import ListTraining
 from phrasescore.training.draw import Permutation
-from phrasescore.training.expected_bleu import ExpectedBleu, ExpectedBleuLoop
+from phrasescore.training.expected_bleu import ExpectedBleuLoop
 from phrasescore.training.loop import TrainingProgress
 from phrasescore.training.run_folder import RunFolder
 from phrasescore.training.stores import ListBatch
@@ -160,9 +165,9 @@ def make_loop(
         where="weights",
     )
     config = fine_tuning_settings(checkpoint.config, SMALL).training
-    objective = ExpectedBleu(feature.weight, likelihood)
+    tuning = FineTuning("bleu", "", 0, 0, FEATURES[kind], feature.weight, 0.0, likelihood)
     folder = RunFolder(task.folder / "work")
-    return ExpectedBleuLoop(network, lists, config, folder, lambda _: None, objective)
+    return ExpectedBleuLoop(network, lists, config, folder, lambda _: None, tuning)
 
 
 @pytest.mark.parametrize(

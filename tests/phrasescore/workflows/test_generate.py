@@ -48,7 +48,7 @@ def test_segment_returns_counts(model: Path, text: Path, tmp_path: Path) -> None
         settings=Segmenting(confidence="forward", max_segment=2),
         compute=Compute(threads=1),
     )
-    assert (done.work.sentences, done.work.words) == (3, 5)
+    assert (done.sentences, done.words) == (3, 5)
     assert out.read_text().count("\n") == 3
     with pytest.raises(ArgumentError, match="--confidence penalized requires a --reverse-model"):
         phrasescore.segment(text, model, out)

@@ -310,11 +310,10 @@ def test_perplexities_stand_beside_those_of_an_n_gram_model(
     (found,) = phrasescore.perplexity(
         [texts[1]], model=models["cslm"], lm=tmp_path / "lm", compute=CPU
     )
-    of_ngrams, of_network = found.models
-    assert of_network.model == "network, subwords"
+    of_ngrams, of_network = found.models["lm"], found.models["network, subwords"]
     # The same words of Moses, of which one model knows two and the other all.
-    assert of_network.found.tokens == of_ngrams.found.tokens
-    assert of_ngrams.found.unknown > of_network.found.unknown == 0
+    assert of_network.tokens == of_ngrams.tokens
+    assert of_ngrams.unknown > of_network.unknown == 0
 
 
 @pytest.mark.parametrize("name", ["target.spm", "source.spm"])

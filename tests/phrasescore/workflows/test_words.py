@@ -31,14 +31,15 @@ def test_the_perplexity_of_a_text_with_all_blanks_is_kenlm_s() -> None:
     Path("text").write_bytes("".join(f"{line}\n" for line in lines).encode())
     settings = phrasescore.Estimating(order=3, discount_fallback=True)
     phrasescore.build_lm(["text"], "lm.arpa", settings=settings)
-    ((found,),) = (each.models for each in phrasescore.perplexity(["text"], lm="lm.arpa"))
+    (text,) = phrasescore.perplexity(["text"], lm="lm.arpa")
+    found = text.models["lm.arpa"]
     model = kenlm.Model("lm.arpa")
     # The module divides at all blanks but NUL, at which lmplz divides.
     scores = [each for line in lines for each in model.full_scores(line.replace("\0", " "))]
-    assert found.found.tokens == len(scores)
-    assert found.found.unknown == sum(unknown for *_, unknown in scores) == 0
+    assert found.tokens == len(scores)
+    assert found.unknown == sum(unknown for *_, unknown in scores) == 0
     expected = 10 ** -(sum(score for score, *_ in scores) / len(scores))
-    assert found.found.including_unknown == pytest.approx(expected, rel=1e-5)
+    assert found.including_unknown == pytest.approx(expected, rel=1e-5)
 
 
 def test_texts_in_memory_have_no_byte_order_mark_and_errors_name_the_sentence() -> None:
