@@ -2,7 +2,6 @@
 
 import os
 import re
-from collections.abc import Iterable, Sequence
 from typing import Annotated, Literal, get_args
 
 from msgspec import Meta
@@ -38,37 +37,6 @@ def flag(name: str) -> str:
     '--allow-missing'
     """
     return f"--{name.replace('_', '-')}"
-
-
-def check_choice(choices: Iterable[str], /, **values: str | Sequence[str] | None) -> None:
-    """Raise an ArgumentError for the first value, or sequence item, that is not a valid choice.
-
-    None is accepted.
-
-    >>> check_choice(("text", "json"), format="xml")
-    Traceback (most recent call last):
-    ...
-    phrasescore.errors.ArgumentError: --format: expected one of text, json, got 'xml'
-    """
-    known = list(choices)
-    for name, argument in values.items():
-        for value in (argument,) if isinstance(argument, str) else argument or ():
-            if value not in known:
-                problem = f"{flag(name)}: expected one of {', '.join(known)}, got {value!r}"
-                raise ArgumentError(problem)
-
-
-def check_at_least(least: float, /, **values: float | None) -> None:
-    """Raise an ArgumentError for the first value that is NaN or below ``least``; None is accepted.
-
-    >>> check_at_least(1, beam=5, threads=0)
-    Traceback (most recent call last):
-    ...
-    phrasescore.errors.ArgumentError: --threads: expected at least 1, got 0
-    """
-    for name, value in values.items():
-        if value is not None and not value >= least:
-            raise ArgumentError(f"{flag(name)}: expected at least {least:g}, got {value!r}")
 
 
 def language_code(text: str) -> str | None:

@@ -152,7 +152,7 @@ def _in_new_words(settings: str) -> str:
 
 def test_the_file_of_an_experiment_needs_the_new_names(folder: Path) -> None:
     words = ("-o", folder / "out", "--dry-run")
-    problem = "[models.rnn] kind: the model rnn is now encoder-decoder"
+    problem = "[models.rnn] kind: the kind of network rnn is now encoder-decoder"
     check_refusal(run("experiment", "experiment.toml", *words), problem)
     text = Path("experiment.toml").read_text(encoding="utf-8")
     Path("new.toml").write_text(_in_new_words(text), encoding="utf-8")

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
@@ -15,9 +15,6 @@ from phrasescore.settings.config import preset_names
 from phrasescore.settings.declaration import grouped
 from phrasescore.settings.kinds import KINDS
 from phrasescore.settings.training import ListTraining, NewNetwork, TrainingChanges, UnfinishedRun
-
-if TYPE_CHECKING:
-    pass
 
 _logger = logging.getLogger(__name__)
 

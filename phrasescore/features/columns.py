@@ -15,11 +15,11 @@ import tomllib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, get_type_hints
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.errors import ArgumentError, ConfigError
-from phrasescore.settings.declaration import converted
+from phrasescore.settings.declaration import Setting, Settings
 from phrasescore.settings.toml_file import TomlTable, to_toml, unknown
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def load_kind(kind: str) -> type["Column"]:
 
 
 @dataclass(frozen=True)
-class Column(ABC):
+class Column(Settings, ABC):
     """A column of a phrase table, of n-best lists, or of the scores of a text.
 
     The first field of a subclass is its argument, and has the name of the kind. The other fields
@@ -113,18 +113,6 @@ class Column(ABC):
 
     # The whole name in n-best lists; None for `label` with a number from 0.
     name: str | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        hints = get_type_hints(type(self), include_extras=True)
-        for each in fields(self):
-            value = getattr(self, each.name)
-            value = os.fspath(value) if isinstance(value, os.PathLike) else value
-            if value is None and each.default is None:
-                continue
-            try:
-                object.__setattr__(self, each.name, converted(value, hints[each.name]))
-            except ValueError as error:
-                raise self.error(f"{each.name}: {error}") from error
 
     @classmethod
     def kind(cls) -> str:
@@ -158,12 +146,7 @@ class Column(ABC):
 
     def changed(self) -> dict[str, Any]:
         """Return the argument, and the options that differ from their defaults."""
-        options = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if getattr(self, each.name) != each.default
-        }
-        return {self.kind(): self.argument, **options}
+        return {self.kind(): self.argument, **super().changed()}
 
     def inputs(self) -> list[str]:
         """Return the files and folders on which the values depend."""
@@ -189,6 +172,9 @@ class Column(ABC):
             raise ArgumentError(reason)
         if of_phrases and self.name is not None:
             raise self.error("name: a column of a phrase table has no name")
+
+    def wrong(self, setting: Setting, problem: str) -> ArgumentError:
+        return self.error(f"{setting.name}: {problem}")
 
     def error(self, problem: str) -> ArgumentError:
         """Return an error about this column."""
@@ -222,7 +208,7 @@ def parse_column(text: str) -> Column:
     """Return the column for the value of ``--column``; it may have braces around it.
 
     >>> parse_column('model = "joint", unnormalized = true')
-    Network(name=None, model='joint', unnormalized=True, backoff_lm=None)
+    Network(model='joint', unnormalized=True)
     """
     title = f"--column {text!r}"
     inner = text.strip()

@@ -29,10 +29,6 @@ class CTranslate2Model(Column, ForeignText):
 
     ctranslate2: str  # the folder
 
-    def __post_init__(self) -> None:
-        Column.__post_init__(self)
-        ForeignText.__post_init__(self)
-
     def load(self, request: "ScoringRequest") -> Feature:
         return ForeignScore(self.ctranslate2, self, device=request.device, threads=request.callers)
 

@@ -2,7 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import chain
 
@@ -30,7 +31,6 @@ from phrasescore.scoring import tree_scorer
 from phrasescore.scoring.prefix_tree import HypothesisTexts, PrefixTree
 from phrasescore.scoring.products import Products
 from phrasescore.scoring.tree_scorer import PieceTree, TreeLogProbs, TreeScorer
-from phrasescore.vocabulary import Vocabulary
 
 Floats = NDArray[np.float64]
 
@@ -41,22 +41,11 @@ class SentenceWork(Tally):
 
     scored: int = 0  # number of distinct hypotheses that were scored
     steps: int = 0  # number of decoder steps, one for each distinct prefix
-    # Number of words, summed over all models, in the sentences that were read and in the distinct
-    # prefixes of the predicted sentences; and how many of them are outside the shortlists.
-    read: int = 0
-    predicted: int = 0
-    unknown_read: int = 0
-    unknown_words: int = 0
     cached: int | None = None  # number of hypotheses found in the cache; None without a cache
 
     def __str__(self) -> str:
-        read = f"{self.unknown_read:,} of {self.read:,}"
-        predicted = f"{self.unknown_words:,} of {self.predicted:,}"
         cached = "" if self.cached is None else f"; {self.cached:,} found in the cache"
-        return (
-            f"{self.scored:,} scored in {self.steps:,} decoder steps; "
-            f"unknown words: {read} read, {predicted} predicted{cached}"
-        )
+        return f"{self.scored:,} scored in {self.steps:,} decoder steps{cached}"
 
 
 class SentenceScore(NeuralFeature):
@@ -111,105 +100,48 @@ class SentenceScore(NeuralFeature):
         self.rows = tuple(own)
 
     def _lay_out(self) -> None:
-        self._models = [
-            _scores(checkpoint, self._device, self._precision, column)
+        self._scores = [
+            _load_score(checkpoint, self._device, self._precision, column)
             for checkpoint, column in zip(self._checkpoints, self._columns, strict=True)
         ]
         # Compiles the kernels before several threads do so at once.
         texts = HypothesisTexts(PhraseBlock.of([(("a",), ("a",))], [(0,)]))
-        for model in self._models:
-            model.score(texts)
+        for score in self._scores:
+            score(texts)
 
     def _score(self, block: PhraseBlock) -> BlockScores:
         texts = HypothesisTexts(block)
-        work = SentenceWork(scored=texts.num_distinct)
-        scores: list[TreeLogProbs] = []
-        for model in self._models:
-            log_probs, counts = model.score(texts)
-            work += replace(counts, predicted=log_probs.tree.num_nodes)
-            scores.append(log_probs)
+        scores, steps = zip(*(score(texts) for score in self._scores), strict=True)
         columns = [log_probs.totals() for log_probs in scores]
-        orders = [model.right_to_left for model in self._models]
         if self._ensemble:
+            orders = [checkpoint.right_to_left for checkpoint in self._checkpoints]
             means = [_mean(scores, orders, order) for order in sorted(set(orders))]
             columns.append(np.sum([share * mean.totals() for share, mean in means], axis=0))
-        return BlockScores(np.stack(columns), work)
+        return BlockScores(np.stack(columns), SentenceWork(texts.num_distinct, sum(steps)))
 
 
-class NetworkScores:
-    """Scores lists with a network that reads a sentence and predicts its translation."""
-
-    def __init__(self, checkpoint: Checkpoint, device: torch.device, precision: Precision) -> None:
-        self._checkpoint = checkpoint
-        self.right_to_left = checkpoint.right_to_left
-        products = Products(precision, device)
-        self._scorer = TreeScorer(
-            checkpoint.config.kind, checkpoint.model, products, checkpoint.folder
-        )
-
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """Return log p of the predicted words, and all counts except ``predicted``."""
-        plan, sources = texts.plan(
-            reverse=self._checkpoint.reverse, right_to_left=self.right_to_left
-        )
-        read = tree_scorer.split_words(self._checkpoint.source_vocabulary, texts.words)
-        predicted = tree_scorer.split_words(self._checkpoint.target_vocabulary, texts.words)
-        pieces = predicted.reversed() if self.right_to_left else predicted
-        log_probs, steps = _score_pieces(
-            plan, pieces, lambda tree: self._scorer.score(sources.expand(read), tree).values
-        )
-        return log_probs, SentenceWork(
-            steps=steps,
-            read=len(sources.values),
-            unknown_read=tree_scorer.count_words_with(Vocabulary.UNKNOWN, read, [sources.values]),
-            unknown_words=_count_unknown(predicted, plan),
-        )
+def _score_network(
+    checkpoint: Checkpoint, scorer: TreeScorer, texts: HypothesisTexts
+) -> tuple[TreeLogProbs, int]:
+    plan, sources = texts.plan(reverse=checkpoint.reverse, right_to_left=checkpoint.right_to_left)
+    read = tree_scorer.split_words(checkpoint.source_vocabulary, texts.words)
+    predicted = tree_scorer.split_words(checkpoint.target_vocabulary, texts.words)
+    pieces = predicted.reversed() if checkpoint.right_to_left else predicted
+    return _score_pieces(plan, pieces, lambda tree: scorer.score(sources.expand(read), tree).values)
 
 
-class CslmScores:
-    """Scores lists with a feed-forward language model, which reads no source."""
-
-    right_to_left = False
-
-    def __init__(self, scorer: WordScorer) -> None:
-        self._scorer = scorer
-
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """See :meth:`NetworkScores.score`; the predicted side is always the target."""
-        plan, _ = texts.plan(reverse=False)
-        vocabulary = self._scorer.vocabulary
-        split = vocabulary.split(texts.words)
-        # The distinct pieces and their numbers, which only this call uses.
-        numbers = {piece: place for place, piece in enumerate(dict.fromkeys(chain(*split)))}
-        pieces = RaggedArray.from_rows([[numbers[piece] for piece in word] for word in split])
-        log_probs, steps = _score_pieces(
-            plan, pieces, lambda tree: score_tree(self._scorer, tree, list(numbers)).values
-        )
-        unknown = _count_unknown(tree_scorer.split_words(vocabulary, texts.words), plan)
-        return log_probs, SentenceWork(steps=steps, unknown_words=unknown)
+def _score_cslm(scorer: WordScorer, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+    plan, _ = texts.plan(reverse=False)
+    split = scorer.vocabulary.split(texts.words)
+    # The distinct pieces and their numbers, which only this call uses.
+    numbers = {piece: place for place, piece in enumerate(dict.fromkeys(chain(*split)))}
+    pieces = RaggedArray.from_rows([[numbers[piece] for piece in word] for word in split])
+    return _score_pieces(plan, pieces, lambda tree: score_tree(scorer, tree, list(numbers)).values)
 
 
-class JointScores:
-    """Scores aligned lists with a joint model."""
-
-    right_to_left = False
-
-    def __init__(self, scorer: JointScorer) -> None:
-        self._scorer = scorer
-
-    def score(self, texts: HypothesisTexts) -> tuple[TreeLogProbs, SentenceWork]:
-        """See :meth:`NetworkScores.score`."""
-        ids = [self._scorer.source_vocabulary.ids(source) for source in texts.sources]
-        log_probs = score_aligned(self._scorer, texts)
-        tree = log_probs.tree
-        return log_probs, SentenceWork(
-            steps=tree.num_nodes + tree.num_roots,
-            read=sum(map(len, ids)),
-            unknown_read=sum(words.count(Vocabulary.UNKNOWN) for words in ids),
-            unknown_words=sum(
-                int((level.words == Vocabulary.UNKNOWN).sum()) for level in tree.levels
-            ),
-        )
+def _score_joint(scorer: JointScorer, texts: HypothesisTexts) -> tuple[TreeLogProbs, int]:
+    log_probs = score_aligned(scorer, texts)
+    return log_probs, log_probs.tree.num_nodes + log_probs.tree.num_roots
 
 
 def load_feed_forward(
@@ -223,17 +155,23 @@ def load_feed_forward(
     return WordScorer(checkpoint, device, precision, normalized=normalized, backoff=backoff)
 
 
-def _scores(
+def _load_score(
     checkpoint: Checkpoint, device: torch.device, precision: Precision, column: Network
-) -> NetworkScores | CslmScores | JointScores:
+) -> Callable[[HypothesisTexts], tuple[TreeLogProbs, int]]:
+    """Return a function for log p of the words in lists, and for the number of decoder steps."""
+    kind = checkpoint.config.kind
     if checkpoint.config.network.decoder is not None:
-        return NetworkScores(checkpoint, device, precision)
-    scorer = load_feed_forward(checkpoint, device, precision, column)
-    return JointScores(scorer) if isinstance(scorer, JointScorer) else CslmScores(scorer)
+        products = Products(precision, device)
+        scorer = TreeScorer(kind, checkpoint.model, products, checkpoint.folder)
+        return partial(_score_network, checkpoint, scorer)
+    loaded = load_feed_forward(checkpoint, device, precision, column)
+    if isinstance(loaded, JointScorer):
+        return partial(_score_joint, loaded)
+    return partial(_score_cslm, loaded)
 
 
 def _mean(
-    scores: list[TreeLogProbs], orders: list[bool], right_to_left: bool
+    scores: Sequence[TreeLogProbs], orders: list[bool], right_to_left: bool
 ) -> tuple[float, TreeLogProbs]:
     """Average the word probabilities of the networks with one order; also return their share."""
     # Networks with the other order predict a word after other words, so that only their
@@ -269,8 +207,3 @@ def _score_pieces(
     split = PieceTree.of(plan, pieces)
     steps = split.pieces.num_nodes + split.pieces.num_roots
     return split.sum_words(score(split.pieces)), steps
-
-
-def _count_unknown(pieces: RaggedArray, plan: PrefixTree) -> int:
-    words = (level.words for level in plan.levels)
-    return tree_scorer.count_words_with(Vocabulary.UNKNOWN, pieces, words)

@@ -10,16 +10,13 @@ import unicodedata
 from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from phrasescore.features.feature import BlockScores, CountTally, Feature, ValueTally
 from phrasescore.records import PhraseBlock, PhrasePair
 from phrasescore.vocabulary import Vocabulary
-
-if TYPE_CHECKING:
-    pass
 
 
 class _Count(Feature):

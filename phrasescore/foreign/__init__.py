@@ -10,10 +10,11 @@ from typing import Any
 from phrasescore.arguments import checked_language
 from phrasescore.errors import DataError
 from phrasescore.io.plain_file import MAX_SUBWORDS, read_plain
+from phrasescore.settings.declaration import Settings
 
 
 @dataclass(frozen=True, kw_only=True)
-class ForeignText:
+class ForeignText(Settings):
     """The conversion between Moses' words and a foreign model's text.
 
     If there are no sentencepiece models, here or in the model's folder, the words are the tokens.
@@ -40,6 +41,7 @@ class ForeignText:
     detruecase: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name in ("source_language", "target_language"):
             object.__setattr__(self, name, checked_language(name, getattr(self, name)))
 

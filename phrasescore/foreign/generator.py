@@ -35,8 +35,8 @@ class GeneratorModel(ConvertedModel[Tokens]):
         self, folder: str, text: ForeignText, device: str = "cpu", threads: int = 1
     ) -> None:
         super().__init__(folder, device, threads)
-        for name in _OF_TRANSLATION:
-            if getattr(text, name) != getattr(ForeignText(), name):
+        for name in text.changed():
+            if name in _OF_TRANSLATION:
                 problem = "is for translation models, and this is a language model"
                 raise ModelError(f"{folder}: {name} {problem}")
         self._template = (text.prompt or "").replace("\\n", "\n")
@@ -55,9 +55,8 @@ class GeneratorModel(ConvertedModel[Tokens]):
         if _TOKENIZER not in self.files:
             problem = f"the language model's tokenizer is missing: copy its {_TOKENIZER}"
             raise ModelError(f"{folder}: {problem} into the folder")
-        with self.reading():
-            self.known = self.vocabulary("vocabulary")
-            self._tokenizer, self._digest = self._load_tokenizer(self.read(_TOKENIZER))
+        self.known = self.vocabulary("vocabulary")
+        self._tokenizer, self._digest = self._load_tokenizer(self.read(_TOKENIZER))
         # The tokens that the tokenizer adds before each text, such as Llama's <s>.
         example = self._tokenizer.encode("a")
         added = "".join(map(str, example.special_tokens_mask)).partition("0")[0]
@@ -70,7 +69,8 @@ class GeneratorModel(ConvertedModel[Tokens]):
             tokenizer = Tokenizer.from_buffer(data)
         except Exception as error:  # it has no class of its own
             problem = f"expected a tokenizer of Hugging Face: {str(error)[:200]}"
-            raise ModelError(f"{self.folder}: {_TOKENIZER}: {problem}") from error
+            path = os.path.join(self.folder, _TOKENIZER)
+            raise ModelError(f"{path}: {problem}") from error
         tokenizer.no_truncation()
         tokenizer.no_padding()
         return tokenizer, f"{new_digest(data).hexdigest()} tokenizers {version('tokenizers')}"

@@ -90,25 +90,27 @@ class ConvertedModel(ABC, Generic[_Key]):
         self._loaded: Any = None
 
     @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Translate errors while files are read."""
+    def reading(self, name: str = "") -> Iterator[None]:
+        """Translate errors while the file with this name, or any file, is read."""
+        path = os.path.join(self.folder, name)
         try:
             yield
         except OSError as error:
-            path = error.filename or self.folder
-            raise ModelError(f"{path}: cannot open: {error.strerror}") from error
+            raise ModelError(f"{error.filename or path}: cannot open: {error.strerror}") from error
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            problem = "expected the JSON of a model that CTranslate2 has converted"
-            raise ModelError(f"{self.folder}: {problem}: {error}") from error
+            form = "a vocabulary" if name.endswith(".txt") else "the JSON"
+            problem = f"expected {form} of a model that CTranslate2 has converted"
+            raise ModelError(f"{path}: {problem}: {error}") from error
 
     def read_config(self, kind: type[_Config]) -> _Config:
         """Return the content of config.json, which must have the keys of this kind."""
-        with self.reading():
+        with self.reading("config.json"):
             return msgspec.json.decode(self.read("config.json"), type=kind)
 
     def read(self, name: str) -> bytes:
         """Return the content of a file."""
-        return read_plain(os.path.join(self.folder, name), MAX_JSON)
+        with self.reading(name):
+            return read_plain(os.path.join(self.folder, name), MAX_JSON)
 
     def vocabulary(self, *names: str) -> frozenset[str]:
         """Return the pieces in the first vocabulary that exists."""
@@ -119,11 +121,10 @@ class ConvertedModel(ABC, Generic[_Key]):
             problem = "expected a model that CTranslate2 has converted, with a"
             raise ModelError(f"{self.folder}: {problem} {names[0].replace('_', ' ')}")
         data = self.read(name)
-        if name.endswith("json"):
-            pieces = msgspec.json.decode(data, type=list[str])
-        else:
-            pieces = data.decode().removesuffix("\n").split("\n")
-        return frozenset(pieces)
+        with self.reading(name):
+            if name.endswith("json"):
+                return frozenset(msgspec.json.decode(data, type=list[str]))
+            return frozenset(data.decode().removesuffix("\n").split("\n"))
 
     def digest(self, *settings: str) -> str:
         """Return a digest of the files on which scores depend, and of the given settings."""
@@ -202,11 +203,10 @@ class ForeignModel(ConvertedModel[tuple[Pieces, Pieces]]):
             problem = "prompt is for language models, and this is a translation model"
             raise ModelError(f"{folder}: {problem}")
         self.config = self.read_config(TranslationConfig)
-        with self.reading():
-            self._known_source, self.known = (
-                self.vocabulary(f"{side}_vocabulary", "shared_vocabulary")
-                for side in ("source", "target")
-            )
+        self._known_source, self.known = (
+            self.vocabulary(f"{side}_vocabulary", "shared_vocabulary")
+            for side in ("source", "target")
+        )
         piece_text = partial(PieceText, moses_tokens=text.moses_tokens, detruecase=text.detruecase)
         source, target = self._spm("source", text.source_spm), self._spm("target", text.target_spm)
         self.source = piece_text(source, text.source_language)

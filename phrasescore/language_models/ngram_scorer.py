@@ -131,7 +131,7 @@ def sum_words(log_probs: Floats, sentences: Sequence[Sequence[str]]) -> Floats:
     return np.asarray(np.bincount(owners, log_probs, len(sentences)), np.float64)
 
 
-class BackoffModel:
+class BackoffModel(ArpaScorer):
     """An n-gram model for the words outside a network's shortlist, for one thread at a time.
 
     Schwenk (2007), section 3.1. With S the shortlist and h the words before,
@@ -146,10 +146,10 @@ class BackoffModel:
     """
 
     def __init__(self, path: str, vocabulary: Vocabulary, order: int) -> None:
-        self._model, self._path = ArpaScorer(path), path
-        if self._model.order > order:
+        super().__init__(path)
+        if self.order > order:
             problem = f"expected a model of at most the network's order {order}"
-            raise DataError(path, None, f"{problem}, found order {self._model.order}")
+            raise DataError(path, None, f"{problem}, found order {self.order}")
         words = [vocabulary.word(number) for number in range(len(vocabulary))]
         # The ids of S, ascending; </s> is the first.
         self.shortlist: NDArray[np.int32] = np.array(
@@ -159,32 +159,19 @@ class BackoffModel:
         )
         if len(self.shortlist) == 1:
             raise PhrasescoreError(f"{path}: the n-gram model knows no word of the shortlist")
-        inside = self._model.number([words[number] for number in self.shortlist])
-        outside = self._model.others(inside)
+        inside = super().number([words[number] for number in self.shortlist])
+        outside = self.others(inside)
         # Sum over the smaller of the two sets.
         self._complement = len(outside) < len(inside)
         self._summed = outside if self._complement else inside
         self._masses: dict[Hashable, float] = {}
 
-    @property
-    def width(self) -> int:
-        """The number of previous words on which a probability depends."""
-        return self._model.order - 1
-
     def knows(self, word: str) -> bool:
         """Return whether a word is in the n-gram model's vocabulary."""
-        return word not in ("<s>", "</s>") and word in self._model
+        return word not in ("<s>", "</s>") and word in self
 
-    def state(self, context: Sequence[str], *, begins: bool) -> Hashable:
-        """Return the model's state after a context."""
-        return self._model.state(self._number(context), begins=begins)
-
-    def log_probs(self, state: Hashable, words: Sequence[str]) -> Floats:
-        """Return log p of each word after a context."""
-        return self._model.log_probs(state, self._number(words))
-
-    def _number(self, words: Sequence[str]) -> NDArray[np.int32]:
-        return self._model.number([word if self.knows(word) else "<unk>" for word in words])
+    def number(self, words: Iterable[str]) -> NDArray[np.int32]:
+        return super().number(word if self.knows(word) else "<unk>" for word in words)
 
     def log_mass(self, state: Hashable) -> float:
         """Return log P_S(h)."""
@@ -193,7 +180,7 @@ class BackoffModel:
             if len(self._masses) >= _MASSES:
                 self._masses.clear()
             with np.errstate(over="ignore"):
-                total = math.fsum(np.exp(self._model.log_probs(state, self._summed)))
+                total = math.fsum(np.exp(self.log_probs(state, self._summed)))
             mass = 1.0 - total if self._complement else total
             if not 0.0 < mass < 1.001:
                 raise PhrasescoreError(

@@ -90,29 +90,29 @@ class WordScorer(ContextScorer):
         :param contexts: numbers instead of ids; BOUNDARY before a sentence.
         :param words: numbers instead of ids; BOUNDARY is ``</s>``.
         """
-        ids = numbering.ids[words]
-        if self._backoff is None:
+        ids, backoff = numbering.ids[words], self._backoff
+        if backoff is None:
             return self.log_probs_of_ids(numbering.ids[contexts], ids, memo)
         log_probs = np.empty(len(words))
         is_inside = self._rows[ids] >= 0
         known = numbering.ids[contexts[is_inside]]
         log_probs[is_inside] = self.log_probs_of_ids(known, ids[is_inside], memo)
-        recent = contexts[:, -max(self._backoff.width, 1) :]
+        recent = contexts[:, -max(backoff.order - 1, 1) :]
         order = np.lexsort(recent.T)  # equal contexts are adjacent
         is_first = np.ones(len(order), np.bool_)
         is_first[1:] = (np.diff(recent[order], axis=0) != 0).any(axis=1)
         for start, end in pairwise([*np.flatnonzero(is_first).tolist(), len(order)]):
             indices = order[start:end]
             row = recent[indices[0]]
-            before = [numbering.words[word] for word in row if word != BOUNDARY]
+            before = backoff.number(numbering.words[word] for word in row if word != BOUNDARY)
             inside, outside = indices[is_inside[indices]], indices[~is_inside[indices]]
             with self._lock:
-                state = self._backoff.state(before, begins=bool((row == BOUNDARY).any()))
+                state = backoff.state(before, begins=bool((row == BOUNDARY).any()))
                 if len(inside):
-                    log_probs[inside] += self._backoff.log_mass(state)
+                    log_probs[inside] += backoff.log_mass(state)
                 if len(outside):
-                    unpredicted = [numbering.words[word] for word in words[outside]]
-                    log_probs[outside] = self._backoff.log_probs(state, unpredicted)
+                    unpredicted = backoff.number(numbering.words[word] for word in words[outside])
+                    log_probs[outside] = backoff.log_probs(state, unpredicted)
         return log_probs
 
 
@@ -136,17 +136,13 @@ class JointScorer(ContextScorer):
     which is the total for all such words.
     """
 
-    @property
-    def source_vocabulary(self) -> Vocabulary:
-        """The vocabulary of the sources."""
-        return self._checkpoint.source_vocabulary
-
     def windows(self, sources: Sequence[Sequence[str]]) -> WordIds:
         """Return the source window around each word, and around the end, of each source.
 
         :return: ``(words + sources, 2 * source_window + 1)``, one source after another.
         """
-        batch = batch_sequences([self.source_vocabulary.ids(words) for words in sources])
+        vocabulary = self._checkpoint.source_vocabulary
+        batch = batch_sequences([vocabulary.ids(words) for words in sources])
         network = self._checkpoint.model
         assert isinstance(network, JointNetwork)
         windows: WordIds = network.source_windows(batch).numpy().astype(np.int32)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from phrasescore.arguments import StrPath, check_choice, check_sequences
+from phrasescore.arguments import StrPath, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.errors import ArgumentError, PhrasescoreError
 from phrasescore.evaluation.sentences import find_references
@@ -26,6 +26,7 @@ from phrasescore.report.inputs import (
 )
 from phrasescore.report.page import check_folder, write_report
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import check
 from phrasescore.settings.evaluation import SECTIONS, SectionName
 from phrasescore.version import __version__
 
@@ -104,7 +105,8 @@ def make_report(
     """
     check_sequences(models=models, references=references)
     compute.check_only("device", "threads")
-    check_choice(SECTIONS, only=only)
+    for section in only:
+        check(SectionName, only=section)
     if experiment is not None and (references or translations):
         problem = "with --references and --translation: an experiment has its own"
         raise ArgumentError(f"--experiment cannot be combined {problem}")

@@ -6,7 +6,7 @@ padded or computed twice.
 """
 
 import pkgutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
@@ -139,13 +139,11 @@ class PairWork(Tally):
     pairs: int = 0
     source_nodes: int = 0  # encoder steps
     target_nodes: int = 0  # distributions over the shortlist
-    unknown_words: int = 0  # on both sides
 
     def __str__(self) -> str:
         return (
             f"{self.pairs:,} pairs scored in {self.source_nodes:,} encoder and "
-            f"{self.target_nodes:,} decoder steps; {self.unknown_words:,} unknown words on both "
-            "sides"
+            f"{self.target_nodes:,} decoder steps"
         )
 
 
@@ -181,12 +179,10 @@ class TreeScorer:
                 scored = self._score_tree(encoded, piece.sources, piece.targets)
                 values[piece.pairs] = scored.totals()
         trees = [piece.targets for piece in pieces]
-        unknown = (int(np.sum(side.values == Vocabulary.UNKNOWN)) for side in (sources, targets))
         return values, PairWork(
             pairs=len(values),
             source_nodes=num_nodes,
             target_nodes=sum(tree.num_roots + tree.num_nodes for tree in trees),
-            unknown_words=sum(unknown),
         )
 
     def _score_tree(self, encoded: Any, sources: Ids, tree: PrefixTree) -> TreeLogProbs:
@@ -216,13 +212,6 @@ def split_words(vocabulary: Vocabulary, words: Sequence[str]) -> RaggedArray:
     """Return the piece ids of each word, at least one; in a shortlist, words are whole."""
     split = vocabulary.split(words)
     return RaggedArray.from_rows([vocabulary.ids_of_pieces(pieces) for pieces in split])
-
-
-def count_words_with(number: int, pieces: RaggedArray, words: Iterable[Ids]) -> int:
-    """Count the words, given as indices into ``pieces``, that contain the piece ``number``."""
-    has = np.zeros(len(pieces), bool)
-    has[pieces.owners()[pieces.values == number]] = True
-    return sum(int(has[some].sum()) for some in words)
 
 
 def sum_parts(values: NDArray[Any], lengths: Ids) -> Floats:

@@ -7,7 +7,6 @@ user's home are not read. Only `layer_settings` combines settings: a preset or a
 """
 
 import dataclasses
-import difflib
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -177,8 +176,7 @@ class Config:
         kind = values.get("kind", "encoder-decoder")
         network = KINDS.get(kind) if isinstance(kind, str) else None
         if network is None:
-            problem = old_names.renamed("kind", str(kind), old_names.KINDS)
-            problem = problem or unknown("kind of network", str(kind), KINDS)
+            problem = unknown("kind of network", str(kind), KINDS, old_names.KINDS)
             raise ConfigError(path, "kind", problem)
         tables: dict[str, type[Any]] = {
             "model": network.config,
@@ -197,8 +195,8 @@ class Config:
         """Return the settings of a preset."""
         names = preset_names()
         if name not in names:
-            problem = old_names.renamed("preset", name, old_names.PRESETS)
-            raise ConfigError(f"preset {name}", None, problem or unknown("preset", name, names))
+            problem = unknown("preset", name, names, old_names.PRESETS)
+            raise ConfigError(f"preset {name}", None, problem)
         text = (_PRESETS / f"{name}.toml").read_text("utf-8")
         return cls.from_dict(tomllib.loads(text), f"preset {name}")
 
@@ -219,18 +217,14 @@ class Config:
 
     def override(self, assignments: Iterable[str], path: str = "--set") -> "Config":
         """Return a copy with ``table.key=value`` assignments applied; later ones win."""
-        values = self.to_dict()
+        values = TomlTable(path, "", self.to_dict())
         for assignment in assignments:
             key, equals, text = assignment.partition("=")
-            table, dot, name = key.strip().partition(".")
-            if not equals or not dot or not name:
-                hint = _with_table(key.strip(), values)
-                raise ConfigError(path, None, f"expected table.key=value, got {assignment!r}{hint}")
-            if not isinstance(values.get(table), dict):
-                names = [known for known, value in values.items() if isinstance(value, dict)]
-                raise ConfigError(path, None, unknown(f"table [{table}]", table, names))
-            values[table][name] = read_value(text.strip())
-        return Config.from_dict(values, path)
+            if not equals or "." not in key:
+                problem = "expected table.key=value, such as training.batch_size=32"
+                raise ConfigError(path, None, f"{problem}; got {assignment!r}")
+            values = values.changed({key.strip(): read_value(text.strip())})
+        return Config.from_dict(values.values(), path)
 
 
 def preset_names(kind: NetworkKind | None = None) -> list[str]:
@@ -303,15 +297,3 @@ def check_resumable(old: Config, new: Config) -> None:
                     f"the run to resume has {value!r}, got {after[table][key]!r}; resume it with "
                     "its original settings, or train into another folder",
                 )
-
-
-def _with_table(name: str, values: Mapping[str, Any]) -> str:
-    """Return a hint that names the closest setting in any table, or ""."""
-    keys = {
-        key: f"{table}.{key}"
-        for table, settings in values.items()
-        if isinstance(settings, Mapping)
-        for key in settings
-    }
-    close = difflib.get_close_matches(name, keys, n=1)
-    return f"; did you mean '{keys[close[0]]}'?" if close else ""

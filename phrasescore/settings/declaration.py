@@ -69,24 +69,28 @@ class Settings:
             try:
                 value = setting.checked(getattr(self, setting.name))
             except ValueError as error:
-                raise ArgumentError(f"{setting.flag}: {error}") from error
+                raise self.wrong(setting, str(error)) from error
             object.__setattr__(self, setting.name, value)
 
     def __repr__(self) -> str:
         """Return the class with the fields that differ from their defaults."""
-        changed = [f"{each.name}={getattr(self, each.name)!r}" for each in self.changed()]
+        changed = [f"{name}={value!r}" for name, value in self.changed().items()]
         return f"{type(self).__name__}({', '.join(changed)})"
 
-    def changed(self) -> "list[Setting]":
-        """Return the settings that differ from their defaults."""
-        known = settings_of(type(self))
-        return [each for each in known if getattr(self, each.name) != each.default]
+    def wrong(self, setting: "Setting", problem: str) -> ArgumentError:
+        """Return the error for the value of a setting."""
+        return ArgumentError(f"{setting.flag}: {problem}")
+
+    def changed(self) -> dict[str, Any]:
+        """Return the values that differ from their defaults, by the names of their fields."""
+        values = ((each, getattr(self, each.name)) for each in settings_of(type(self)))
+        return {each.name: value for each, value in values if value != each.default}
 
     def check_only(self, *names: str) -> None:
         """Reject settings other than ``names``, which are those that a function uses."""
-        for setting in self.changed():
-            if setting.name not in names:
-                raise ArgumentError(f"{setting.flag}: has no effect here")
+        for name in self.changed():
+            if name not in names:
+                raise ArgumentError(f"{flag(name)}: has no effect here")
 
 
 @dataclass(frozen=True)
@@ -100,9 +104,9 @@ class Setting:
     is_sequence: bool
     is_optional: bool
     default: Any
-    description: str
     heading: str
     extra: dict[str, str]
+    description: str = ""
 
     @property
     def range(self) -> str | None:
@@ -135,14 +139,17 @@ class Setting:
         return tuple(map(self._checked, value))
 
     def _checked(self, value: Any) -> Any:
-        is_checked = value is not None and (self.choices or self.kind in (int, float))
-        return converted(_plain(value), self.annotation) if is_checked else value
+        if value is None or self.kind is os.PathLike:
+            return value
+        return converted(_plain(value), self.annotation)
 
 
-def _plain(number: Any) -> Any:
-    if isinstance(number, bool) or not isinstance(number, Real):
-        return number
-    return int(number) if isinstance(number, Integral) else float(number)
+def _plain(value: Any) -> Any:
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)
 
 
 def converted(value: Any, annotation: Any) -> Any:
@@ -164,6 +171,22 @@ def converted(value: Any, annotation: Any) -> Any:
         if type(value) is _base(annotation) and get_origin(annotation) is Annotated:
             wanted = _range(get_args(annotation)[1])
         raise ValueError(f"expected {wanted}, got {value!r}") from error
+
+
+def check(annotation: Any, /, **values: Any) -> None:
+    """Raise an ArgumentError for the first value that is not as an annotation wants it, or None.
+
+    >>> check(Literal["text", "json"], format="xml")
+    Traceback (most recent call last):
+    ...
+    phrasescore.errors.ArgumentError: --format: expected one of text, json, got 'xml'
+    """
+    for name, value in values.items():
+        try:
+            if value is not None:
+                converted(_plain(value), annotation)
+        except ValueError as error:
+            raise ArgumentError(f"{flag(name)}: {error}") from error
 
 
 def _base(annotation: Any) -> Any:
@@ -206,7 +229,7 @@ def settings_of(kind: type[Any]) -> tuple[Setting, ...]:
         for name in inspect.get_annotations(base)
     }
     _declared[kind] = tuple(
-        _setting(field, hints[field.name], headings[field.name])
+        _setting(field, hints[field.name], headings.get(field.name, ""))
         for field in dataclasses.fields(kind)
     )
     return _declared[kind]
@@ -221,6 +244,7 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Settin
             is_sequence, inner = True, inner[:1]
         is_optional = is_optional or NoneType in inner
         kinds = [kind for kind in inner if kind is not NoneType]
+    metadata = {"extra": {}, **field.metadata}
     return Setting(
         name=field.name,
         annotation=kinds[0],
@@ -229,8 +253,8 @@ def _setting(field: "dataclasses.Field[Any]", hint: Any, heading: str) -> Settin
         is_sequence=is_sequence,
         is_optional=is_optional,
         default=field.default,
-        heading=field.metadata["extra"].get("heading", heading),
-        **field.metadata,
+        heading=metadata["extra"].get("heading", heading),
+        **metadata,
     )
 
 

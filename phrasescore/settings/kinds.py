@@ -272,8 +272,6 @@ def find_kind(name: str) -> NetworkKind:
     """Return a kind of network; for another name of a kind, the error has the right one."""
     if name not in KINDS:
         meant = (kind.name for kind in KINDS.values() if name.lower() in kind.other_names)
-        problem = old_names.renamed("kind", name, old_names.KINDS) or unknown(
-            "kind of network", next(meant, name), KINDS
-        )
+        problem = unknown("kind of network", next(meant, name), KINDS, old_names.KINDS)
         raise ArgumentError(f"KIND: {problem}")
     return KINDS[name]

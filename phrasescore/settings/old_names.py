@@ -7,7 +7,7 @@ wrote, such as ``train --preset small``, is refused, and the error names the new
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from phrasescore.records import Weights
 
@@ -41,15 +41,6 @@ _BOTH_WAYS = FEATURES | {new: old for old, new in FEATURES.items()}
 _FEATURE = re.compile(
     rf"(?P<direction>(Reverse)?(RightToLeft)?)(?P<name>{'|'.join(_BOTH_WAYS)})(?P<number>\d+(Norm)?)"
 )
-
-
-def renamed(what: str, name: str, names: Mapping[str, str]) -> str | None:
-    """Return the error for an old name, or None for any other name.
-
-    >>> renamed("preset", "small", PRESETS)
-    'the preset small is now encoder-decoder-small'
-    """
-    return f"the {what} {name} is now {names[name]}" if name in names else None
 
 
 def other_name(feature: str) -> str | None:

@@ -72,12 +72,16 @@ def _absolute_paths(values: Any) -> Iterator[str]:
         yield from (os.path.normpath(word) for word in words if os.path.isabs(word))
 
 
-def unknown(what: str, name: str, known: Iterable[str]) -> str:
+def unknown(what: str, name: str, known: Iterable[str], old: Mapping[str, str] = {}) -> str:
     """Return a message about an unknown name, with a suggestion.
+
+    :param old: new names by old names; the message for an old name has the new one.
 
     >>> unknown("kind of network", "lsmt", ["rnnsearch", "lstm"])
     "unknown kind of network; did you mean 'lstm'?"
     """
+    if name in old:
+        return f"the {what} {name} is now {old[name]}"
     names = list(dict.fromkeys(known))
     close = difflib.get_close_matches(name, names, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"expected one of: {', '.join(names)}"
@@ -145,7 +149,7 @@ class TomlTable:
         for name, value in changes.items():
             table, _, key = name.rpartition(".")
             if table:
-                values[table] = {**values.get(table, {}), key: value}
+                values[table] = {**self.inner(table, values.get(table, {})).values(), key: value}
             else:
                 values[key] = value
         return self.inner(self._name, values)
@@ -171,11 +175,6 @@ class TomlTable:
     def absolute_paths(self) -> Iterator[str]:
         """Yield the absolute paths in the values, also in commands."""
         yield from _absolute_paths(self._values)
-
-    def check_choice(self, key: str, value: str, choices: Iterable[str]) -> None:
-        """Reject a value that is not one of the choices, with a suggestion."""
-        if value not in choices:
-            raise self.error(key, f"{unknown('value', value, choices)}, got {value!r}")
 
     def _convert(self, key: str, value: Any, kind: Any) -> Any:
         if type(None) in get_args(kind):  # TOML has no None

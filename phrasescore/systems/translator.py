@@ -13,12 +13,13 @@ from moses_integration.decoder import ALGORITHMS
 from moses_integration.decoder.moses import DecoderCommand, ListRequest, log_tail
 from moses_integration.moses_ini import WeightsSource
 from moses_integration.nbest import NbestList, read_every_list
-from phrasescore.arguments import StrPath, check_at_least, check_sequences
+from phrasescore.arguments import Count, StrPath, check_sequences
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import LoadedWork, WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, ConfigError, DataError, PhrasescoreError
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import check
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.ranking import (
     Ranking,
@@ -168,7 +169,7 @@ class Translator:
             are explained.
         """
         check_sequences(sentences=sentences)
-        check_at_least(0, nbest=nbest)
+        check(Count, nbest=nbest)
         return self.translate_prepared(
             self._prepared(sentences), nbest=nbest, confidence=confidence, explain=explain
         )

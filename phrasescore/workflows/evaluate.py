@@ -5,12 +5,12 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 from sacrebleu.metrics.base import Metric
 
-from phrasescore.arguments import METRICS, ReportFormat, StrPath, check_choice, check_sequences
+from phrasescore.arguments import METRICS, ReportFormat, StrPath, check_sequences
 from phrasescore.errors import ArgumentError, show_controls
 from phrasescore.evaluation.comparison import (
     SEED,
@@ -33,6 +33,7 @@ from phrasescore.features.program import ProgramScore
 from phrasescore.io.output import check_files, open_output, optional_path
 from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
+from phrasescore.settings.declaration import check
 from phrasescore.settings.evaluation import Evaluating
 from phrasescore.systems.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
 from phrasescore.vocabulary import Vocabulary, load_vocabulary
@@ -208,7 +209,7 @@ def evaluate(
     :param source: the source sentences, for groups of sentences and programs.
     """
     check_sequences(hypotheses=hypotheses, references=references)
-    check_choice(get_args(ReportFormat), format=report_format)
+    check(ReportFormat, format=report_format)
     translated = name_texts("translations", hypotheses)
     # A path may stand for several files.
     found = [

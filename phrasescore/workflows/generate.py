@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import chain, tee
 
 from moses_integration.nbest_lines import format_hypothesis, format_value
-from phrasescore.arguments import StrPath, check_at_least
+from phrasescore.arguments import AtLeastOne, StrPath, flag
 from phrasescore.devices import torch_threads
 from phrasescore.engines import local_device
 from phrasescore.errors import ArgumentError, DataError
@@ -21,6 +21,7 @@ from phrasescore.io.output import check_files, open_output
 from phrasescore.models.checkpoint import Checkpoint, load_checkpoint
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import check
 from phrasescore.settings.scoring import Generating
 from phrasescore.systems.text_checks import UnknownWordCheck
 
@@ -64,7 +65,7 @@ def generate(
     source, output = os.fspath(source), os.fspath(output)
     models = [os.fspath(path) for path in (model, *settings.ensemble)]
     lists, num_best = (None, 1) if nbest is None else (os.fspath(nbest[0]), nbest[1])
-    check_at_least(1, nbest=num_best)
+    check(AtLeastOne, nbest=num_best)
     compute = compute.on_workers()
     searching = beam_settings(settings, num_best, "--nbest")
     _check_exclusive(settings, lists)
@@ -125,9 +126,9 @@ def _check_exclusive(settings: Generating, lists: str | None) -> None:
         others, problem = {"seed"}, "has an effect only with --sample"
     elif lists is not None:
         raise ArgumentError(f"--nbest: {problem}")
-    for setting in settings.changed():
-        if setting.name in others:
-            raise ArgumentError(f"{setting.flag}: {problem}")
+    for name in settings.changed():
+        if name in others:
+            raise ArgumentError(f"{flag(name)}: {problem}")
 
 
 class _CountedText:

@@ -7,7 +7,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from phrasescore.arguments import StrPath, check_at_least, check_sequences
+from phrasescore.arguments import AtLeastOne, StrPath, check_sequences
 from phrasescore.devices import choose_device
 from phrasescore.engines import callers
 from phrasescore.features.model import Network
@@ -27,6 +27,7 @@ from phrasescore.records import (
     to_sentences,
 )
 from phrasescore.settings.compute import Compute
+from phrasescore.settings.declaration import check
 from phrasescore.settings.scoring import Generating
 from phrasescore.systems.scoring import Scoring
 from phrasescore.systems.text_checks import known_words, unknown_words_of
@@ -100,7 +101,7 @@ class ScoringModel:
         :raises ModelError: if the model reads no source, so that it cannot translate.
         """
         check_sequences(sentences=sentences)
-        check_at_least(1, num_best=num_best)
+        check(AtLeastOne, num_best=num_best)
         settings.check_only("beam", "normalize", "unknown", "max_length")
         work = beam_work(self._generator, beam_settings(settings, num_best, "num_best"))
         texts = self._checks[self.reverse].counted(each_words("sentences", sentences))

@@ -2,36 +2,39 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
+import numpy as np
 import pytest
 
-from phrasescore.arguments import check_at_least, check_choice, check_sequences, language_code
+from phrasescore.arguments import AtLeastOne, Positive, check_sequences, language_code
 from phrasescore.errors import ArgumentError
+from phrasescore.settings.declaration import check
 
 NAN = float("nan")
 
 
 @pytest.mark.parametrize(
-    ("check", "problem"),
+    ("call", "problem"),
     [
-        (lambda: check_choice("ab", side="c"), "--side: expected one of a, b, got 'c'"),
-        (lambda: check_at_least(1, beam=5, top=0), "--top: expected at least 1, got 0"),
-        (lambda: check_at_least(0.5, rate=NAN), "--rate: expected at least 0.5, got nan"),
+        (lambda: check(Literal["a", "b"], side="c"), "--side: expected one of a, b, got 'c'"),
+        (lambda: check(AtLeastOne, beam=5, top=0), "--top: expected at least 1, got 0"),
+        (lambda: check(Positive, rate=NAN), "--rate: expected a finite number, got nan"),
         (lambda: check_sequences(texts="a"), "texts: expected a sequence, got the string 'a'"),
         (lambda: check_sequences(texts=Path("a")), "texts: expected a sequence, got the string"),
     ],
 )
 def test_a_refused_value_is_shown_with_its_parameter(
-    check: Callable[[], None], problem: str
+    call: Callable[[], None], problem: str
 ) -> None:
     with pytest.raises(ArgumentError) as raised:
-        check()
+        call()
     assert str(raised.value).startswith(problem)
 
 
 def test_values_at_a_bound_and_none_pass() -> None:
-    check_choice(("a", "b"), one="a", other=None)
-    check_at_least(1, one=1, other=None)
+    check(Literal["a", "b"], one="a", other=None)
+    check(AtLeastOne, one=np.int64(1), other=None)
     check_sequences(one=["a"], other=(), last=None)
 
 

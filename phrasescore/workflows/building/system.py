@@ -13,12 +13,13 @@ from moses_integration.building.extraction import REORDERING
 from moses_integration.building.symmetrization import symmetrize
 from moses_integration.building.tables import REORDERING_TABLE, build_tables
 from moses_integration.text_settings import TextSettings
-from phrasescore.arguments import StrPath, check_at_least, check_sequences
+from phrasescore.arguments import AtLeastOne, StrPath, check_sequences
 from phrasescore.devices import usable_threads
 from phrasescore.io.output import open_output, optional_path, writing
 from phrasescore.language_models.ngram_scorer import read_ngram_order
 from phrasescore.progress import Meter, ProgressCallback, format_count
 from phrasescore.settings.building import Building, Estimating
+from phrasescore.settings.declaration import check
 from phrasescore.systems.folder import write_system
 from phrasescore.systems.system import read_system
 from phrasescore.workflows.building.aligner import align
@@ -117,7 +118,7 @@ def build(
     :raises PhrasescoreError: if a folder is in the way or belongs to a different run.
     """
     check_sequences(lm_texts=lm_texts)
-    check_at_least(1, workers=workers)
+    check(AtLeastOne, workers=workers)
     inputs = BuildInputs(
         os.fspath(source),
         os.fspath(target),

@@ -14,7 +14,7 @@ import msgspec
 
 from moses_integration.ini_text import IniText
 from moses_integration.source_text import read_source
-from phrasescore.arguments import TableMetric
+from phrasescore.arguments import AtLeastOne, TableMetric
 from phrasescore.errors import ConfigError, DataError
 from phrasescore.evaluation.sentences import find_references
 from phrasescore.features.columns import Column, read_column
@@ -28,10 +28,10 @@ from phrasescore.settings.toml_file import read_table
 from phrasescore.systems.system import read_limits, read_system
 from phrasescore.systems.text import TextProcessing
 from phrasescore.workflows.experiment import rows
-from phrasescore.workflows.experiment.rows import PAPER, Count, ModelPlan, Rounds, Row
+from phrasescore.workflows.experiment.rows import PAPER, ModelPlan, Rounds, Row
 from phrasescore.workflows.experiment.texts import check_words
 from phrasescore.workflows.fold_lists import check_folds
-from tuning.settings import METHODS, METRICS
+from tuning.settings import MethodName, MetricName
 
 NOT_RANDOM = ("xbleu",)  # methods that find the same weights with every seed
 
@@ -78,13 +78,14 @@ class Engine:
 
     decoder: Literal["embedded", "moses"] = "embedded"
     moses_bin: Path | None = None
-    jobs: Count = 1  # number of steps that run at the same time
-    processes: Count | None = None  # number of decoding processes; None for the command's default
-    threads: Count | None = None  # number of threads for the networks
-    nbest_size: Count = 100
+    jobs: AtLeastOne = 1  # number of steps that run at the same time
+    # Number of decoding processes; None for the command's default.
+    processes: AtLeastOne | None = None
+    threads: AtLeastOne | None = None  # number of threads for the networks
+    nbest_size: AtLeastOne = 100
     # Maximum number of tuning rounds, and of consecutive rounds without an improvement.
     iterations: Rounds = 15
-    patience: Count = 5
+    patience: AtLeastOne = 5
     search: dict[str, Any] = field(default_factory=dict)  # limits by their names in moses.ini
 
     @property
@@ -97,10 +98,10 @@ class Engine:
 class Tuning:
     """The tuning method, its metric, and its number of replicas."""
 
-    method: str = "mert"
-    replicas: Count | None = None  # None for 3 with a random method, and 1 otherwise
+    method: MethodName = "mert"
+    replicas: AtLeastOne | None = None  # None for 3 with a random method, and 1 otherwise
     seed: Annotated[int, msgspec.Meta(ge=0)] = 1
-    metric: str = "bleu"
+    metric: MetricName = "bleu"
 
     @property
     def table_metric(self) -> TableMetric:
@@ -183,8 +184,6 @@ def read_experiment(path: str, text: str | None = None) -> Experiment:
         raise whole.table("engine").error("moses_bin", problem)
     limits = read_limits(whole.table("engine").table("search"), engine.search)
     engine = replace(engine, search=dict(limits))
-    whole.table("tuning").check_choice("method", tuning.method, METHODS)
-    whole.table("tuning").check_choice("metric", tuning.metric, METRICS)
     if tuning.method in NOT_RANDOM and (tuning.replicas or 1) > 1:
         problem = f"nothing is random in {tuning.method}: all would be the same; expected 1"
         raise whole.table("tuning").error("replicas", f"{problem}, found {tuning.replicas}")

@@ -233,8 +233,8 @@ class _Planner:
             "translations": run.output(dev),
             "earlier": tuple(each.parts for each in run.earlier),
             "settings": RoundTuning(
-                method=tuning.method,  # type: ignore[arg-type]  # it is checked
-                metric=tuning.metric,  # type: ignore[arg-type]
+                method=tuning.method,
+                metric=tuning.metric,
                 seed=run.seed,
                 iterations=row.iterations or engine.iterations,
                 patience=row.patience or engine.patience,

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from phrasescore.arguments import AtLeastOne, Positive
 from phrasescore.errors import PhrasescoreError
 from phrasescore.features.columns import COLUMN_KINDS, Column, read_column
 from phrasescore.features.given_scores import GivenScores
@@ -33,10 +34,8 @@ _LANGUAGE_MODEL = " or ".join(kind_names(reads_source=False))
 # Folders of an experiment, beside the folders of its rows.
 NOT_ROWS = ("logs", "models", "moses", "report", "tables")
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 # Number of tuning rounds, at least 2: each round tries the weights that the previous one found.
 Rounds = Annotated[int, msgspec.Meta(ge=2)]
-_Limit = Annotated[float, msgspec.Meta(gt=0)]
 
 
 @dataclass(frozen=True)
@@ -53,13 +52,13 @@ class ModelPlan:
     reverse: bool = False
     right_to_left: bool = False
     # Limits and seed for training.
-    minutes: _Limit | None = None
-    epochs: _Limit | None = None
-    updates: Count | None = None
+    minutes: Positive | None = None
+    epochs: Positive | None = None
+    updates: AtLeastOne | None = None
     seed: int | None = None
     # Further settings, by their table and key.
     set: dict[str, dict[str, bool | int | float | str]] = field(default_factory=dict)
-    threads: Count | None = None
+    threads: AtLeastOne | None = None
     # An n-gram model for the words outside a cslm network's shortlist.
     backoff_lm: Path | None = None
     unnormalized: bool = False  # whether a cslm network or a joint model omits log Z
@@ -109,8 +108,8 @@ class Row:
     lists: tuple[str, ...] = ()  # models and other features of the n-best lists
     # The row's own tuning settings; None for the experiment's.
     iterations: Rounds | None = None
-    patience: Count | None = None
-    nbest_size: Count | None = None
+    patience: AtLeastOne | None = None
+    nbest_size: AtLeastOne | None = None
 
     def describe(self) -> str:
         """Return what the row adds to the baseline, in words; "" for nothing."""
@@ -168,13 +167,11 @@ def check_model(table: TomlTable, model: ModelPlan, models: dict[str, ModelPlan]
     named = model.kind or name
     kind = KINDS.get(named)
     if kind is None:
-        what, names = ("kind", old_names.KINDS) if model.kind else ("model", old_names.MODELS)
-        problem = old_names.renamed(what, named, names) or unknown("kind of network", named, KINDS)
-        raise own.error("kind", problem)
+        names = old_names.KINDS if model.kind else old_names.MODELS
+        raise own.error("kind", unknown("kind of network", named, KINDS, names))
     if model.preset is not None and model.preset not in preset_names(kind):
-        renamed = old_names.renamed("preset", model.preset, old_names.PRESETS)
-        other = unknown("preset", model.preset, preset_names(kind))
-        raise own.error("preset", renamed or other)
+        problem = unknown("preset", model.preset, preset_names(kind), old_names.PRESETS)
+        raise own.error("preset", problem)
     config = Config.preset(model.preset or kind.default_preset)
     limits = [f"training.{key}={value}" for key, value in model.limits.items()]
     config.override(limits, path=f"{table.path}: [models.{name}]")
@@ -249,8 +246,8 @@ def _read_row(whole: TomlTable, value: Any, place: int) -> Row:
         return STANDARD[value]
     table = whole.inner(f"systems {place}", value)
     for key in table.values():
-        if (problem := old_names.renamed("key", key, old_names.ROW_KEYS)) is not None:
-            raise table.error(key, problem)
+        if key in old_names.ROW_KEYS:
+            raise table.error(key, f"is now {old_names.ROW_KEYS[key]}")
     row = table.read(Row)
     if not row.name or "\n" in row.name:
         raise table.error("name", f"expected a name of one line, got {row.name!r}")
@@ -289,9 +286,8 @@ def _problems(row: Row, models: dict[str, ModelPlan], features: dict[str, Column
                 if name in _OWN_TABLES:
                     yield f"expected a table {_OWN_TABLES[name]}"
                     return
-                yield old_names.renamed("model", name, old_names.MODELS) or unknown(
-                    f"model or feature {name!r}", name, known
-                )
+                what = "model" if name in old_names.MODELS else f"model or feature {name!r}"
+                yield unknown(what, name, known, old_names.MODELS)
                 return
             models[name] = ModelPlan(name, name)
         model = models[name]

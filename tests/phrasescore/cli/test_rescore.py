@@ -149,10 +149,7 @@ def test_what_is_in_the_cache_is_not_scored_again(
     options = ["--model", model.path, "--cache", tmp_path / "cache", "-o", tmp_path / "out"]
     assert "; 0 found in the cache" in rescore(lists, *options).stderr
     result = rescore(lists, *options)
-    assert (
-        "; 0 scored in 0 decoder steps; unknown words: 0 of 0 read, 0 of 0 predicted"
-        in result.stderr
-    )
+    assert "; 0 scored in 0 decoder steps; " in result.stderr
     assert "; added EncoderDecoder0\n" in result.stderr
     assert f"; {distinct} found in the cache" in result.stderr
     # Another model's scores are others.

@@ -258,15 +258,6 @@ def test_a_cached_score_without_log_z_may_be_above_0(tmp_path: Path) -> None:
     assert [max(column) > 0 for column in columns(plain[0])] == [True] * 3
 
 
-def test_unknown_words_are_counted_on_either_side() -> None:
-    scores = SentenceScores([checkpoint()], CPU)
-    list(scores.values([hypothesis_list("xay", "a?", "a?b", "b")]))
-    # x and y are read; the prefix a ? is one.
-    assert (scores.work.unknown_read, scores.work.unknown_words) == (2, 1)
-    # Of x, a and y, and of the prefixes a, a ?, a ? b and b.
-    assert (scores.work.read, scores.work.predicted) == (3, 4)
-
-
 def test_a_probability_above_one_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     scores = SentenceScores([replace(checkpoint(), folder="net")], CPU)
     monkeypatch.setattr(

@@ -147,9 +147,18 @@ def test_no_text_is_given_to_the_network_alone_and_the_batch_hardly_matters(
         (lambda folder: (folder / "tokenizer.json").unlink(), "tokenizer is missing: copy its"),
         (
             lambda folder: (folder / "tokenizer.json").write_text("{}"),
-            "tokenizer.json: expected a tokenizer of Hugging Face",
+            "copy/tokenizer.json: expected a tokenizer of Hugging Face",
         ),
-        (lambda folder: (folder / "vocabulary.json").write_text("{"), "expected the JSON of a"),
+        (
+            lambda folder: (folder / "vocabulary.json").write_text("{"),
+            "copy/vocabulary.json: expected the JSON of a",
+        ),
+        (
+            lambda folder: (
+                (folder / "vocabulary.json").replace(folder / "vocabulary.txt").write_bytes(b"\xff")
+            ),
+            "copy/vocabulary.txt: expected a vocabulary of a",
+        ),
         (lambda folder: (folder / "config.json").unlink(), "config.json is missing"),
         (
             lambda folder: (folder / "model.bin").write_bytes(b"x"),

@@ -177,7 +177,7 @@ def test_a_config_without_a_key_that_ctranslate2_needs_is_refused(copied: Path) 
     assert "unk_token" in config
     for name in set(config) - {"layer_norm_epsilon", "multi_query_attention"}:
         path.write_text(json.dumps({key: config[key] for key in config if key != name}))
-        with pytest.raises(ModelError, match=f"copied: expected the JSON .* field `{name}`"):
+        with pytest.raises(ModelError, match=f"copied/config.json: expected .* field `{name}`"):
             ForeignModel(str(copied), FRENCH)
 
 
@@ -225,7 +225,7 @@ def test_a_folder_without_a_model_is_refused(copied: Path, tmp_path: Path) -> No
     with pytest.raises(ModelError, match=r"with a source vocabulary$"):
         ForeignModel(str(copied), FRENCH)
     (copied / "config.json").write_text("{")
-    with pytest.raises(ModelError, match=r"copied: expected the JSON of a model"):
+    with pytest.raises(ModelError, match=r"copied/config\.json: expected the JSON of a model"):
         ForeignModel(str(copied), FRENCH)
     (copied / "config.json").unlink()
     with pytest.raises(ModelError, match=r"copied: not a model .* config\.json is missing$"):

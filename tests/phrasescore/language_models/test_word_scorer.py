@@ -225,7 +225,6 @@ def test_lists_get_the_sums_over_their_words_and_end(model: RandomCslm) -> None:
     assert found[0].columns[0].tolist() == pytest.approx(expected, abs=1e-5)
     # The source is not looked at.
     assert found[1].columns[0].tolist() == found[0].columns[0].tolist()[:3]
-    assert scores.work.unknown_read == 0
 
 
 def test_a_cache_tells_scores_of_other_options_apart(

@@ -161,9 +161,9 @@ def test_assignments_are_typed_and_the_last_one_wins() -> None:
 @pytest.mark.parametrize(
     ("assignment", "message"),
     [
-        ("batch_size=3", "--set: expected table.key=value, got 'batch_size=3'; did you mean 'trai"),
-        ("hiden_size=3", "--set: expected table.key=value, got 'hiden_size=3'; did you mean 'mod"),
+        ("batch_size=3", "--set: expected table.key=value, such as training.batch_size=32; got 'b"),
         ("training.batch_size", "--set: expected table.key=value"),
+        ("kind.x=3", "--set: [kind]: expected a table, got 'encoder-decoder'"),
         ("train.batch_size=3", "--set: unknown table [train]; did you mean 'training'?"),
         ("training.batchsize=3", "--set: unknown key 'batchsize' in [training]; did you mean"),
         ("training.batch_size=1.5", "--set: [training] batch_size: expected a whole number"),

@@ -89,7 +89,7 @@ def test_the_kind_of_an_old_model_is_read(tmp_path: Path) -> None:
     assert Config.of_model(tmp_path / "model").kind == "rnnsearch"
     with pytest.raises(PhrasescoreError, match="the settings changed"):
         load_checkpoint(tmp_path / "model")  # whose fingerprint is that of the new name
-    with pytest.raises(ConfigError, match=r"kind: the kind attention is now rnnsearch$"):
+    with pytest.raises(ConfigError, match=r"kind: the kind of network attention is now rnnsearch$"):
         Config.from_toml(path)
 
 
@@ -105,7 +105,7 @@ def test_an_old_kind_is_refused(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("c").write_text('kind = "attention"\n')
-    problem = f"{where}: the kind attention is now rnnsearch"
+    problem = f"{where}: the kind of network attention is now rnnsearch"
     check_refusal(run("train", *words, "-o", "model"), problem, code)
 
 
@@ -128,12 +128,16 @@ test.test = { source = "test.en", references = "test.fr" }
 @pytest.mark.parametrize(
     ("systems", "models", "problem"),
     [
-        ("'+RNN'", "[models.rnn]", "[models.rnn] kind: the model rnn is now encoder-decoder"),
+        (
+            "'+RNN'",
+            "[models.rnn]",
+            "[models.rnn] kind: the kind of network rnn is now encoder-decoder",
+        ),
         ("{name = 'x', columns = ['rnn']}", "", "row 'x': the model rnn is now encoder-decoder"),
         (
             "'+RNNsearch'",
             "[models.rnnsearch]\nkind = 'attention'",
-            "[models.rnnsearch] kind: the kind attention is now rnnsearch",
+            "[models.rnnsearch] kind: the kind of network attention is now rnnsearch",
         ),
         (
             "'+RNN'",

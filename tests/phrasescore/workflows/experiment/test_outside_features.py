@@ -85,7 +85,7 @@ def test_features_of_other_packages_are_rows(folder: Path, monkeypatch: pytest.M
         ),
         ("", "[features.x]\ncomand = 'x'", "did you mean 'command'?"),
         ("", "[features.x]\nctranslate2 = 'gpt'\npromt = 'x'", "did you mean 'prompt'?"),
-        ("", "[tuning]\nmetric = 'blue'", "unknown value; did you mean 'bleu'?"),
+        ("", "[tuning]\nmetric = 'blue'", "[tuning] metric: expected one of bleu, word_"),
     ],
 )
 def test_what_does_not_fit_is_refused_with_the_place(
