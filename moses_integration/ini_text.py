@@ -42,6 +42,11 @@ class IniFeature(NamedTuple):
     arguments: dict[str, str]  # the words after the class, key=value
     line: IniLine
 
+    @property
+    def path(self) -> str | None:
+        """The value of path=, as written."""
+        return self.arguments.get("path")
+
 
 class IniText:
     """The text of a moses.ini as lines and features; bytes that are not edited are preserved.

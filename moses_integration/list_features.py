@@ -142,8 +142,6 @@ class WeightedSum:
     """
 
     weights: Weights
-    # Whether a feature that a list lacks has value 0, and a feature without a weight has weight 0.
-    lenient: bool = False
     used: set[str] = field(default_factory=set)  # features with weights, so far
     unweighted: set[str] = field(default_factory=set)  # features without weights, so far
 
@@ -171,12 +169,12 @@ class WeightedSum:
         self.unweighted.update(without)
         # Moses gives weight 0 to a sparse feature that no file names.
         without = [name for name in without if nbest.omits_zeros or not is_sparse(name)]
-        if without and not self.lenient:
+        if without:
             line = nbest.first_line + matrix.first_with(without[0])
             cure = f"a line '{without[0]}= 0' in the weights ignores it"
             problem = f"these features have no weight: {', '.join(without)} ({cure})"
             raise DataError(nbest.path, line, problem)
-        if self.lenient or nbest.omits_zeros:
+        if nbest.omits_zeros:
             return
         indices = {name: matrix.first_without(name) for name in self.weights if not is_sparse(name)}
         first = min((index for index in indices.values() if index is not None), default=None)

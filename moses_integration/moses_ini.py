@@ -13,7 +13,6 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from itertools import compress
-from typing import NamedTuple
 
 import numpy as np
 
@@ -39,29 +38,16 @@ TEXT_TABLES = ("PhraseDictionaryMemory", "PhraseDictionaryScope3")
 _MORE_TABLES = ("ProbingPT", "Mmsapt")
 
 
-class PhraseTableFeature(NamedTuple):
-    """A phrase table that a ``[feature]`` line declares."""
-
-    name: str  # in n-best lists and in [weight], without "="
-    kind: str  # the class, such as PhraseDictionaryMemory
-    path: str | None  # as written; None without path=
-    num_features: int  # scores per phrase pair; 1 where num-features= is missing, as in Moses
-
-
 class MosesIni(IniText):
     """A moses.ini whose phrase tables and weights can be read and edited."""
 
-    def phrase_tables(self) -> list[PhraseTableFeature]:
-        """Return all phrase tables of any class, in file order."""
-        return [self._describe(each) for each in self.features if is_phrase_table(each.kind)]
-
-    def find_phrase_table(self, table_path: str | None = None) -> PhraseTableFeature:
+    def find_phrase_table(self, table_path: str | None = None) -> IniFeature:
         """Return the phrase table that reads a file, or the only phrase table if no file is given.
 
         A phrase table matches if its path= is the file. If none does, one with the same file name
         matches, ignoring ``.gz``.
         """
-        tables = self.phrase_tables()
+        tables = [each for each in self.features if is_phrase_table(each.kind)]
         if not tables:
             problem = "expected a phrase table such as PhraseDictionaryMemory, found none"
             raise ConfigError(shown_path(self.path), "[feature]", problem)
@@ -86,8 +72,8 @@ class MosesIni(IniText):
         *,
         old_table_path: str | None = None,
         num_scores: int | None = None,
-    ) -> PhraseTableFeature:
-        """Declare more scores for a phrase table, with weight 0; return the new declaration.
+    ) -> str:
+        """Declare more scores for a phrase table, with weight 0; return the table's name.
 
         An existing tuneable-components= is extended so that tuners see the new scores. With weight
         0, Moses translates exactly as before, and MERT can start from the old n-best lists after
@@ -100,47 +86,46 @@ class MosesIni(IniText):
             then remains unchanged.
         """
         table = self.find_phrase_table(old_table_path)
-        feature = next(feature for feature in self.features if feature.name == table.name)
-        if num_scores not in (None, table.num_features):
+        num_features = self.num_scores(table)
+        if num_scores not in (None, num_features):
             problem = f"expected num-features={num_scores}, as the phrase table has"
-            raise self.error(feature.line, table.name, f"{problem}, found {table.num_features}")
+            raise self.error(table.line, table.name, f"{problem}, found {num_features}")
         if table.kind not in TEXT_TABLES:  # Moses would not read it as text
             problem = f"expected class {TEXT_TABLES[0]} for a text table, found {table.kind}"
             cure = "change the class, and path= to that table"
-            raise self.error(feature.line, table.name, f"{problem}; {cure}")
+            raise self.error(table.line, table.name, f"{problem}; {cure}")
         if fault := path_problem(table_path):
-            raise self.error(feature.line, table.name, fault)
-        weights = self._table_weights(table)
+            raise self.error(table.line, table.name, fault)
+        weights = self._table_weights(table.name, num_features)
 
-        new_values = {"num-features": str(table.num_features + how_many), "path": table_path}
-        tuneable = self._tuneable_components(feature, table.num_features)
+        new_values = {"num-features": str(num_features + how_many), "path": table_path}
+        tuneable = self._tuneable_components(table, num_features)
         if tuneable is not None:
             new_values["tuneable-components"] = tuneable + ",true" * how_many
-        self._set_arguments(feature, new_values)
+        self._set_arguments(table, new_values)
         end = weights.words[-1].end()
         self._edit(weights, [(end, end, " 0" * how_many)])
         self.features = self.read_features()
-        return next(new for new in self.phrase_tables() if new.name == table.name)
+        return table.name
 
-    def _describe(self, feature: IniFeature) -> PhraseTableFeature:
-        """Return the phrase table that a line declares; a line that Moses rejects is an error."""
+    def num_scores(self, feature: IniFeature) -> int:
+        """Return the scores per phrase pair of a table; without num-features= 1, as in Moses."""
         num_features = feature.arguments.get("num-features") or "1"
         if re.fullmatch("[1-9][0-9]{0,5}", num_features) is None:
             problem = f"expected a number in num-features=, found {shorten(num_features)}"
             raise self.error(feature.line, feature.name, problem)
-        path = feature.arguments.get("path")
-        return PhraseTableFeature(feature.name, feature.kind, path, int(num_features))
+        return int(num_features)
 
-    def _table_weights(self, table: PhraseTableFeature) -> IniLine:
-        weights = self.latest_weight_lines().get(table.name)
+    def _table_weights(self, name: str, num_features: int) -> IniLine:
+        weights = self.latest_weight_lines().get(name)
         if weights is None:
-            problem = f"expected a line '{table.name}= w1 w2 ...' with {table.num_features} weights"
-            where = f"[weight] {table.name}"
+            problem = f"expected a line '{name}= w1 w2 ...' with {num_features} weights"
+            where = f"[weight] {name}"
             raise ConfigError(shown_path(self.path), where, f"{problem}, found none")
         num_weights = len(weights.words) - 1
-        if num_weights != table.num_features:
-            problem = f"expected {table.num_features} weights, as in num-features="
-            raise self.error(weights, table.name, f"{problem}, found {num_weights}")
+        if num_weights != num_features:
+            problem = f"expected {num_features} weights, as in num-features="
+            raise self.error(weights, name, f"{problem}, found {num_weights}")
         return weights
 
     def tuneable_weights(self) -> Weights:

@@ -239,17 +239,23 @@ def _whole_lists(blocks: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def read_every_list(
-    path: str, size: int | None = None, *, allow_missing: bool = False, cure: str = ""
+    path: str,
+    size: int | None = None,
+    *,
+    new_names: Collection[str] = (),
+    allow_missing: bool = False,
+    cure: str = "",
 ) -> Iterator[NbestList]:
     """Yield the list of each sentence in order, lazily; one that is missing may be empty.
 
     :param size: the number of sentences; None if the last list is of the last sentence.
+    :param new_names: as in `read_nbest`.
     :param allow_missing: whether a sentence may have no list.
     :param cure: what a message suggests for a sentence without a list.
     :raises DataError: if there is no list for a sentence, or no sentence for a list.
     """
     expected, hint = 0, f" ({cure})" if cure else ""
-    for found in read_nbest(path):
+    for found in read_nbest(path, new_names):
         if size is not None and found.id >= size:
             problem = f"expected lists of {size:,} sentences, found id {found.id}"
             raise DataError(path, found.first_line, problem)

@@ -16,7 +16,7 @@ import numpy as np
 from scipy.optimize import minimize
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.methods import Problem, Solution, StopTuning
+from tuning.methods import Problem, StopTuning
 from tuning.metrics import Integers, Metric, Statistics
 from tuning.pool import Pool, Vector
 
@@ -79,7 +79,7 @@ def expected_score(
     return Expected(float(metric.score(expected)), slopes, float(metric.score(best)))
 
 
-def search_expected_score(problem: Problem) -> Solution:
+def search_expected_score(problem: Problem) -> Vector:
     """Maximise the expected metric with L-BFGS at increasing scales of the softmax.
 
     The result is the best-scoring weight vector on the pool among all that L-BFGS visits.
@@ -127,7 +127,7 @@ def search_expected_score(problem: Problem) -> Solution:
             )
     except StopTuning:
         pass
-    return Solution(best / units * spread)
+    return best / units * spread
 
 
 def _sum_of(function: Callable[[Integers], Vector], parts: list[Integers], threads: int) -> Vector:

@@ -20,7 +20,7 @@ weights. So the best round is never worse than tuning once on the first lists.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -61,14 +61,6 @@ class Round:
     # The score on the pool with the search weights, and with the optimised ones, if there are any.
     pool_score: float
     found_score: float | None
-
-
-class Decided(NamedTuple):
-    """The decisions after a round of a stopped run, to be replayed."""
-
-    lists: Weights | None  # the list weights of the round; None to tune them
-    search: Weights  # the search weights for the next round
-    found_score: float | None = None
 
 
 @dataclass(frozen=True)
@@ -157,25 +149,26 @@ class TuningLoop:
 
     def run(
         self,
-        decided: Sequence[Decided] = (),
+        earlier: LoopResult = LoopResult(),
         on_round: Callable[[LoopResult], None] = lambda _result: None,
     ) -> LoopResult:
         """Run rounds until the loop ends; the final weights are in the result's best round.
 
-        :param decided: decisions of a stopped run, one per completed round, whose lists are read
-            again, without optimising. An uninterrupted run has the same result to the bit.
+        :param earlier: the rounds of a stopped run, whose lists are read again, without optimising.
+            An uninterrupted run has the same result to the bit.
         :param on_round: called with the result after each round; may raise an exception to stop.
         """
+        following = [*(done.weights.search for done in earlier.rounds[1:]), earlier.next_weights]
+        replayed = zip(earlier.rounds, following, strict=False)
         while self.result.next_weights is not None:
-            number = len(self.result.rounds) + 1
-            known = decided[number - 1] if number <= len(decided) else None
-            self._add_round(None if known is None else known.lists)
+            known, after = next(replayed, (None, None))
+            self._add_round(None if known is None else known.weights.lists)
             if self.result.next_weights is not None and not self.is_stopped():
-                if known is None:
+                if known is None or after is None:  # earlier limits may have ended the run
                     self._choose_next()
                 else:
                     self._set_found_score(known.found_score)
-                    self._change(next_weights=known.search)
+                    self._change(next_weights=after)
             on_round(self.result)
         return self.result
 

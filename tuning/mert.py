@@ -20,7 +20,7 @@ import numpy as np
 from phrasescore.io.kernel_cache import kept_njit
 from tuning.expected_bleu import expected_score
 from tuning.line_search import best_step, metric_along
-from tuning.methods import Problem, Solution, StopTuning
+from tuning.methods import Problem, StopTuning
 from tuning.pool import Mask, Matrix, Vector
 
 # The maximum step length, for weights of length 1. With longer steps the old weights nearly vanish,
@@ -61,7 +61,7 @@ class _CoordinateWalk:
     done: bool = False  # whether a round changed nothing or reached the limit on rounds
 
 
-def search_mert(problem: Problem) -> Solution:
+def search_mert(problem: Problem) -> Vector:
     """Return the best weights among all walks."""
     search = _MertSearch(problem)
     start = problem.start * search.units
@@ -69,7 +69,7 @@ def search_mert(problem: Problem) -> Solution:
     with contextlib.suppress(StopTuning):
         _walk_everywhere(walks, search)
     best = max(walks, key=attrgetter("metric"))
-    return Solution(best.weights * best.length / search.units)
+    return best.weights * best.length / search.units
 
 
 def _walk_everywhere(walks: list[_CoordinateWalk], search: "_MertSearch") -> None:

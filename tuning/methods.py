@@ -11,7 +11,6 @@ together with its settings. The contract test covers all METHODS.
 import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
@@ -40,14 +39,9 @@ class Problem:
     report: Report
 
 
-class Solution(NamedTuple):
-    """The result of a search; it need not be better than the start."""
-
-    weights: Vector  # (features,): the weights, at any scale unless some of them are fixed
-    notes: tuple[str, ...] = ()  # messages for the user
-
-
-Search = Callable[[Problem], Solution]
+# Returns weights, (features,), at any scale unless some of them are fixed. They need not be better
+# than the start.
+Search = Callable[[Problem], Vector]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,19 +95,18 @@ def optimise(
     free = ~fixed[varying]
     problem = Problem(small, metric, start[varying], free, settings, seed, report)
     try:
-        solution = search(problem)
+        found = search(problem)
     except StopTuning:  # before the first result
         return tuned(start, start_score, "stopped: keeping the start weights")
     weights = start.copy()
-    weights[varying] = _scaled(solution.weights, start[varying], free)
+    weights[varying] = _scaled(found, start[varying], free)
     score = pool.score(metric, weights) if np.isfinite(weights).all() else -1.0
     if score > start_score:
-        return tuned(weights, score, *solution.notes)
+        return tuned(weights, score)
     reason = f"found no weights that improve {metric.name}"
     if start_score == 0 and score <= 0:
         reason = f"{metric.name} is 0 for all weights tried"
-    note = f"{reason}: keeping the start weights"
-    return tuned(start, start_score, *solution.notes, note)
+    return tuned(start, start_score, f"{reason}: keeping the start weights")
 
 
 def _nothing_to_tune(pool: Pool, constant: Mask, fixed: Mask) -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phrasescore.io.kernel_cache import kept_njit
-from tuning.methods import Problem, Solution, StopTuning
+from tuning.methods import Problem, StopTuning
 from tuning.metrics import Integers, Metric, Statistics
 from tuning.pool import Pool, Vector, number_equals
 
@@ -107,7 +107,7 @@ class _Mira:
         return True
 
 
-def search_mira(problem: Problem) -> Solution:
+def search_mira(problem: Problem) -> Vector:
     """Return the average weights from the epoch whose average scores best on the pool.
 
     Each epoch shuffles the segments. Features are in units of their standard deviations.
@@ -134,7 +134,7 @@ def search_mira(problem: Problem) -> Solution:
                 halvings += 1
     except StopTuning:
         pass
-    return Solution(best)
+    return best
 
 
 @kept_njit()

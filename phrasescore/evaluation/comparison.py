@@ -7,10 +7,10 @@ with other metrics match sacrebleu's command line to the last digit, for the sam
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import msgspec
 import numpy as np
@@ -34,12 +34,8 @@ from phrasescore.evaluation.significance import (
     randomization_p_value,
 )
 from phrasescore.evaluation.systems_table import SystemScore, SystemsTable, TableRow, TableText
-from phrasescore.vocabulary import Vocabulary
 from tuning.metrics import Bleu, BleuScore, ReferenceMetric, Statistics, bleu, sentence_bleu
 from tuning.metrics import Metric as TunedMetric
-
-if TYPE_CHECKING:
-    from phrasescore.models.checkpoint import Checkpoint
 
 # Number of trials in the significance test, and its seed.
 TRIALS = 10_000
@@ -231,7 +227,7 @@ class Comparison:
             groups[str(last) if first == last else f"{first}-{last}"] = members[last]
         return Breakdown(f"words in the {side}", groups)
 
-    def by_unknown_words(self, shortlists: Mapping[str, Vocabulary]) -> list[Breakdown]:
+    def by_unknown_words(self, shortlists: Mapping[str, Container[str]]) -> list[Breakdown]:
         """Group the sentences by the words on each side that a network's shortlist lacks."""
         breakdowns = []
         for side, vocabulary in shortlists.items():
@@ -310,11 +306,3 @@ def group_by_unknown_words(side: str, counts: Sequence[int]) -> list[Breakdown]:
             (f"at most this number of unknown words in the {side}", at_most),
         )
     ]
-
-
-def shortlists_by_side(checkpoint: "Checkpoint") -> dict[str, Vocabulary]:
-    """Return a network's shortlists for the reference and, if it reads one, the source."""
-    shortlists = {"reference": checkpoint.table_target_vocabulary}
-    if not checkpoint.config.network.reads_source:
-        return shortlists
-    return {"source": checkpoint.table_source_vocabulary, **shortlists}

@@ -149,7 +149,9 @@ class SystemsTable(msgspec.Struct, frozen=True, omit_defaults=True):
         if self.best:
             sentence = self._verdict()
         else:
-            sentence = _headline(scores, text, self.metric_name())
+            best = max(scores, key=lambda name: scores[name].mean)  # the first one of equal ones
+            most = scores[best].to_text()
+            sentence = f"{best} has the most {self.metric_name()} on {text}: {most}."
         if missing := len(self.rows) - len(scores):
             sentence += f" {missing} of {len(self.rows)} systems have no result yet."
         return sentence
@@ -263,23 +265,6 @@ def join_names(names: Sequence[str]) -> str:
 
 def _more(difference: float) -> str:
     return f"{abs(difference):.2f} {'more' if difference >= 0 else 'less'}"
-
-
-def _headline(scores: Mapping[str, SystemScore], text: str, metric: str) -> str:
-    """Return which system has the highest score on a text, and its difference from the first."""
-    first, *others = scores
-    best = max(scores, key=lambda name: scores[name].mean)  # the first one of equal ones
-    score = scores[best]
-    sentence = f"{best} has {score.mean:.2f} {metric} on {text}"
-    if not others:
-        return f"{sentence}."
-    if best == first or score.difference is None or score.p_value is None:
-        return f"{sentence}; no other system has more."
-    chance = "" if score.is_better else ", which may be chance"
-    return (
-        f"{sentence}, the most: {_more(score.difference)} than {first} "
-        f"({p_value_text(score.p_value)}){chance}."
-    )
 
 
 def _pairs(table: Mapping[str, Any]) -> list[str]:

@@ -118,6 +118,15 @@ class MultiHeadAttention(nn.Module):
         result: Tensor = self.output(places.unpad(attended))
         return result
 
+    def weights(
+        self, rows: Tensor, read: Tensor, places: Padding, read_places: Padding, mask: Tensor
+    ) -> Tensor:
+        """Return the mean weights of all heads, ``(batch, longest, longest read)``."""
+        query = places.pad(self.query(rows), self.heads)
+        key = read_places.pad(self.key(read), self.heads)
+        energies = query @ key.transpose(2, 3) / math.sqrt(query.shape[-1])
+        return energies.masked_fill(~mask, -torch.inf).softmax(-1).mean(1)
+
 
 class FeedForward(nn.Module):
     """max(0, x W_1 + b_1) W_2 + b_2 (section 3.3)."""

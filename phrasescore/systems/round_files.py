@@ -38,7 +38,7 @@ from phrasescore.systems.system import System
 from phrasescore.systems.text import SystemSentence
 from phrasescore.systems.translator import Translator
 from phrasescore.systems.tuning import ListReader
-from tuning.loop import Decided, LoopResult, Round
+from tuning.loop import LoopResult, Round
 from tuning.pool import Pool
 
 _logger = logging.getLogger(__name__)
@@ -125,13 +125,10 @@ def _is_of_a_run(name: str) -> bool:
     return name.startswith((JOURNAL, CACHE)) or _ROUND.fullmatch(name) is not None
 
 
-def read_decisions(
-    work: Path, run: Mapping[str, Any], *, resume: bool
-) -> tuple[Weights, list[Decided]] | None:
-    """Return the first round's weights of an earlier run, and its decisions; None for a new run.
+def read_rounds(work: Path, run: Mapping[str, Any], *, resume: bool) -> LoopResult | None:
+    """Return the rounds of an earlier run; None for a new run.
 
-    There is a decision after each round except the last. A run that has not decoded its first round
-    starts again.
+    A run that has not decoded its first round starts again.
 
     :raises PhrasescoreError: if there is a different run, or ``resume`` is false.
     """
@@ -148,13 +145,7 @@ def read_decisions(
     # The JSON journal has lists instead of tuples.
     now = msgspec.json.decode(msgspec.json.encode(run))
     check_settings(journal.run, now, str(work), _OTHER_FOLDER)
-    first, *following = [*(done.weights.search for done in journal.rounds), journal.next]
-    assert first is not None  # a loop ends only after a round
-    return first, [
-        Decided(done.weights.lists, after, done.found_score)
-        for done, after in zip(journal.rounds, following, strict=True)
-        if after is not None
-    ]
+    return LoopResult(journal.rounds, journal.next, journal.reason)
 
 
 def write_rounds(work: Path, run: Mapping[str, Any], result: LoopResult) -> None:

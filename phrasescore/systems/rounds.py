@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from moses_integration.list_features import WeightedSum
+import numpy as np
+
 from moses_integration.moses_ini import WeightsSource, weights_path
 from moses_integration.nbest import read_every_list
 from moses_integration.weight_lines import check_weights, is_sparse
@@ -18,10 +19,11 @@ from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.training import RoundTuning
 from phrasescore.signals import raise_signal
-from phrasescore.systems.round_files import Rounds, read_decisions, write_rounds
+from phrasescore.systems.round_files import Rounds, read_rounds, write_rounds
 from phrasescore.systems.system import System, read_weights
-from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows, with_contributions
+from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows
 from tuning.loop import TOO_FAR, LoopResult, Round, TuningLoop
+from tuning.metrics import Integers
 from tuning.pool import Pool, weights_vector
 
 _logger = logging.getLogger(__name__)
@@ -90,11 +92,12 @@ class TuningRun:
         """Translate and optimise until a limit is reached or translations stop improving."""
         rounds, about = self.rounds, self.about
         with locked(rounds.work) as lock:
-            earlier = read_decisions(rounds.work, about, resume=resume)
+            earlier = read_rounds(rounds.work, about, resume=resume)
+            done = earlier or LoopResult(next_weights=self.start.search)
             if earlier is None:
-                # The journal marks the folder as a run's.
-                write_rounds(rounds.work, about, LoopResult(next_weights=self.start.search))
-            start, decided = earlier or (self.start.search, [])
+                write_rounds(rounds.work, about, done)  # marks the folder as a run's
+            start = done.rounds[0].weights.search if done.rounds else done.next_weights
+            assert start is not None  # a loop ends only after a round
             with rounds.translator.open(rounds.sentences, closed=(lock,)):
                 loop = self._loop = self._make_loop(start)
                 new = self._new_features(start) if earlier is None else []
@@ -102,7 +105,7 @@ class TuningRun:
                     loop.choose_start(new, rounds.reader.num_segments)
                     # Written before the first round, so that its lists are not lost.
                     write_rounds(rounds.work, about, loop.result)
-                loop.run(decided, self._keep_round)
+                loop.run(done, self._keep_round)
         best, count = self.result.best, format_count(len(self.result.rounds), "rounds")
         assert best is not None
         text = "stopped after %s: %s; the best is round %d"
@@ -184,10 +187,13 @@ class TuningRun:
             ended_by_itself=not result.is_cut,
             confidence=self.optimiser.calibrate(lists, reader.metric, best.weights.lists),
         )
-        whole = self._whole(best.weights, result.pool)
-        reranked = whole.lists if self.added else None
+        chosen = np.zeros(lists.num_segments, np.int64)  # the index in each list
+        if self.added:
+            vector = weights_vector(best.weights.lists, lists.labels)
+            chosen = lists.model_best(vector) - lists.starts[:-1]
         path = str(self.rounds.path(best.number))
-        return TuneOutcome(whole, report, partial(_read_translations, path, reranked))
+        whole = self._whole(best.weights, result.pool)
+        return TuneOutcome(whole, report, partial(_read_translations, path, chosen))
 
     def _whole(self, best: WeightPair, pool: Pool) -> WeightPair:
         """Return weights with a 0 for each feature of the search that had none."""
@@ -207,18 +213,13 @@ class TuningRun:
         search = [
             known[label.name][label.place] if label.name in known else None for label in pool.labels
         ]
-        rows = feature_rows(pool, start, found, search if self.added else None)
-        if not details:
-            return rows
-        return with_contributions(rows, pool, self.rounds.reader.metric, found)
+        metric = self.rounds.reader.metric if details else None
+        return feature_rows(pool, start, found, search if self.added else None, metric=metric)
 
 
-def _read_translations(path: str, weights: Weights | None) -> Iterator[bytes]:
-    """Yield the best hypothesis in each list, or the first one if ``weights`` are None."""
-    score = None if weights is None else WeightedSum(weights, lenient=True)
-    for found in read_every_list(path):
-        index = 0 if score is None else int(score(found).argmax())
-        yield found.hypotheses[index].strip(b" ")
+def _read_translations(path: str, chosen: Integers) -> Iterator[bytes]:
+    for found, index in zip(read_every_list(path), chosen.tolist(), strict=True):
+        yield found.hypothesis(index).strip(b" ")
 
 
 def _row(done: Round) -> RoundRow:

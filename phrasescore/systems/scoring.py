@@ -33,7 +33,6 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.scoring import Rescoring
 from phrasescore.systems.text_checks import (
     UnknownWordCheck,
-    known_words,
     unknown_words_of,
     warn_of_shortlists,
 )
@@ -112,7 +111,6 @@ class Scoring:
         self.added = added_columns(request, loaded)
         self.names = tuple(added.name for added in self.added)
         self._rows = [added.row for added in self.added if added.row is not None]
-        self._known_words = [known_words(column.model, each) for column, each in request.networks]
         self._unknown_words: tuple[UnknownWordCheck, UnknownWordCheck] | None = None
         rows = tuple(feature.rows for feature in self.features)
         self._work = ScoringWork(request, rows, self.features)
@@ -195,7 +193,8 @@ class Scoring:
         """
         self._start_counting()
         if self._unknown_words is None:  # counted over all files, to warn only once
-            self._unknown_words = unknown_words_of(source, target, self._known_words)
+            networks = ((column.model, each) for column, each in self.request.networks)
+            self._unknown_words = unknown_words_of(source, target, networks)
         sources, targets = self._unknown_words
         for each, values in self.score_lines(lines):
             sources.count_side(each.block, 0)

@@ -8,7 +8,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from moses_integration.alignments import PhraseSpan, format_segmentation
 from moses_integration.decoder import LIMITS
@@ -27,7 +27,7 @@ from phrasescore.errors import DataError
 from phrasescore.features.model import Network
 from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
-from phrasescore.settings.kinds import KINDS
+from phrasescore.settings.config import Config
 from phrasescore.systems.system import System
 
 Tokens = tuple[str, ...]
@@ -114,7 +114,7 @@ class DecoderFeatures:
         if added:
             weights = WeightPair(*(old_names.weights_for(added, part) for part in weights))
         search = {name: own for name, own in weights.search.items() if name not in added}
-        needed = system.search_names
+        needed = [*system.search_names]
         # A file of weights may lack some features of a bare moses.ini, or of another decoder.
         if system.weights_path and system.path.endswith(".toml") and system.decoder is None:
             needed = [*itertools.filterfalse(is_sparse, shown), *needed]
@@ -163,23 +163,13 @@ class SearchWork:
     """The work of the search: a :class:`phrasescore.engines.Work`."""
 
     configuration: DecoderConfiguration
-    # The networks, their kinds, and the names of their features.
     networks: tuple[Network, ...]
-    kinds: tuple[str, ...]
-    names: tuple[str, ...]
-    weights: Weights  # of the first translation
+    names: tuple[str, ...]  # of the networks' features
+    weights: Weights  # of the first translation; weights of other features are ignored
     sentences: Sequence[Tokens] | None = None  # the text, if it is known: tables are read for it
     threads: int = 1  # CPU threads for the networks of a worker
     device: str = "cpu"  # of the networks
     folder: str | None = None  # where relative paths start, for a worker on another machine
-
-    @classmethod
-    def of(
-        cls, system: System, configuration: DecoderConfiguration, weights: Weights, **options: Any
-    ) -> "SearchWork":
-        """Return the work of a system's search; weights of other features are ignored."""
-        names = tuple(system.search_names)
-        return cls(configuration, system.search, system.search_kinds, names, weights, **options)
 
     def in_folders(self) -> "SearchWork":
         """Return a copy for workers on other machines, which have the same folders."""
@@ -212,7 +202,7 @@ class Search:
         }
         self._shown |= dict.fromkeys(work.names, (True,))
         self._language_model = read_language_models(self._configuration)
-        aligned = any(KINDS[kind].is_aligned for kind in work.kinds)
+        aligned = any(Config.of_model(each.model).network.is_aligned for each in work.networks)
         self._options = PhraseOptions(
             self._configuration, self._language_model, aligned=aligned, sentences=work.sentences
         )

@@ -1,40 +1,34 @@
 """N-best lists with their source sentences, and the features that are added to them."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import zip_longest
 
 import numpy as np
 
 from moses_integration.alignments import affiliate_hypothesis, has_links
-from moses_integration.nbest import Ids, NbestList, number_distinct, read_nbest
+from moses_integration.nbest import Ids, NbestList, number_distinct, read_every_list
 from moses_integration.nbest_lines import format_rows
 from phrasescore.errors import DataError
 from phrasescore.io.text import check_markup, decode, read_lines
 from phrasescore.records import PhraseBlock, split_words
-from phrasescore.systems.scoring import AddedColumn, Floats, Scoring
+from phrasescore.systems.scoring import Floats, Scoring
 from phrasescore.systems.text_checks import warn_of_alignments
 
 
 def rescored_lines(scorer: Scoring, each: "SourcedList", values: Floats) -> bytes:
     """Return the lines of a list with a scorer's columns."""
-    return each.nbest.with_features(*_feature_texts(scorer.added, each, values))
-
-
-def _feature_texts(
-    columns: Sequence[AddedColumn], found: "SourcedList", values: Floats
-) -> tuple[list[bytes], Ids]:
-    pairs = found.numbering[1]
-    rows = list(values)
+    columns, pairs, rows = scorer.added, each.numbering[1], list(values)
     if any(column.given is not None for column in columns):  # they may differ from line to line
         of_pairs = iter(values)
         rows = [
-            next(of_pairs)[pairs] if column.given is None else column.given.of(found)
+            next(of_pairs)[pairs] if column.given is None else column.given.of(each)
             for column in columns
         ]
-        pairs = np.arange(found.num_lines)
-    names, style = [column.name for column in columns], found.nbest.style
-    return format_rows(names, np.stack(rows, axis=1), style), pairs
+        pairs = np.arange(each.num_lines)
+    texts = format_rows(scorer.names, np.stack(rows, axis=1), each.nbest.style)
+    return each.nbest.with_features(texts, pairs)
 
 
 @dataclass
@@ -93,46 +87,30 @@ class SourcedList:
         return PhraseBlock.of_source(self.source, hypotheses, affiliations)
 
 
-def with_sources(
-    lists: Iterable[NbestList], path: str, *, allow_missing: bool = False
-) -> Iterator[tuple[NbestList, tuple[str, ...]]]:
-    """Yield each list with the words of its source sentence.
+def read_sourced_lists(
+    nbest: str, source: str, new_names: Collection[str], allow_missing: bool, aligned: bool = False
+) -> Iterator[SourcedList]:
+    """Lazily yield each n-best list in a file with its source sentence.
 
     :param allow_missing: whether a sentence may have no list. Moses writes an empty hypothesis for
         an empty line; it writes nothing only if it finds no translation.
     """
-    sources = enumerate(read_lines(path))
-    read = 0
-    for found in lists:
-        for identity, raw in sources:
-            read = identity + 1
-            if identity == found.id:
-                text = decode(path, identity + 1, raw)
-                check_markup(path, identity + 1, text)
-                yield found, split_words(text)
-                break
-            if not allow_missing:
-                problem = (
-                    f"expected id {identity}, found {found.id}: sentence {identity + 1} of {path} "
-                    "has no hypotheses (--allow-missing skips it)"
-                )
-                raise DataError(found.path, found.first_line, problem)
-        else:
-            problem = f"id {found.id} is beyond the source {path}, which has {read} lines"
-            raise DataError(found.path, found.first_line, problem)
-    if next(sources, None) is not None and not allow_missing:
-        problem = "the n-best list ends before this sentence,"
-        raise DataError(path, read + 1, f"{problem} with id {read - 1} (--allow-missing skips it)")
-
-
-def read_sourced_lists(
-    nbest: str, source: str, new_names: Collection[str], allow_missing: bool, aligned: bool = False
-) -> Iterator[SourcedList]:
-    """Lazily yield each n-best list in a file with its source sentence."""
-    lists = with_sources(read_nbest(nbest, new_names), source, allow_missing=allow_missing)
-    is_unaligned = aligned
-    for place, (found, words) in enumerate(lists):
+    cure = "--allow-missing skips it"
+    lists = read_every_list(nbest, new_names=new_names, allow_missing=allow_missing, cure=cure)
+    is_unaligned, place = aligned, 0
+    for number, (found, raw) in enumerate(zip_longest(lists, read_lines(source)), start=1):
+        if found is None and not allow_missing:
+            problem = f"the n-best list ends before this sentence, with id {number - 2} ({cure})"
+            raise DataError(source, number, problem)
+        if found is None or not found.data:
+            continue
+        if raw is None:
+            problem = f"id {found.id} is beyond the end of the source {source}"
+            raise DataError(nbest, found.first_line, problem)
+        text = decode(source, number, raw)
+        check_markup(source, number, text)
         is_unaligned = is_unaligned and not any(map(has_links, found.raws))
-        yield SourcedList(place, found, words, aligned)
+        yield SourcedList(place, found, split_words(text), aligned)
+        place += 1
     if is_unaligned:
         warn_of_alignments(nbest)

@@ -138,14 +138,10 @@ class System:
         return replace(self, weights=read_weights(source), weights_path=where)
 
     @cached_property
-    def search_kinds(self) -> tuple[str, ...]:
-        """The kinds of the networks in the search."""
-        return tuple(Config.of_model(each.model).kind for each in self.search)
-
-    @property
-    def search_names(self) -> list[str]:
+    def search_names(self) -> tuple[str, ...]:
         """The names, in n-best lists, of the networks in the search."""
-        return number_names(SEARCH_FEATURES[kind] for kind in self.search_kinds)
+        kinds = (Config.of_model(each.model).kind for each in self.search)
+        return tuple(number_names(SEARCH_FEATURES[kind] for kind in kinds))
 
     def files(self) -> list[str]:
         """Return the files that the system may read, except those in folders of models."""

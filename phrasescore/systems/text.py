@@ -14,7 +14,6 @@ from phrasescore.io.characters import split_line
 from phrasescore.io.corpora import plain_words
 from phrasescore.io.moses_text import load_tokenizer, load_truecaser
 from phrasescore.io.text import decode, shorten
-from phrasescore.records import split_words
 
 # The longest sentence that the search accepts, in words or characters. It takes about a minute;
 # time and memory grow faster than the square of the length.
@@ -104,15 +103,6 @@ class SystemSentence(NamedTuple):
 
     words: tuple[str, ...]
     tokens: tuple[str, ...]
-
-
-def load_target_rules(text: TextProcessing, path: str) -> Callable[[int, bytes], tuple[str, ...]]:
-    """Return a function that maps a line of the target side to its words, as in the system.
-
-    It gets the line's number and its bytes. Without rules, blanks separate the words.
-    """
-    prepare = load_rules(text, path, 1) or (lambda number, raw: decode(path, number, raw))
-    return lambda number, raw: split_words(prepare(number, raw))
 
 
 def load_rules(text: TextProcessing, path: str, side: int) -> Callable[[int, bytes], str] | None:

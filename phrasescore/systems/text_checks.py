@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,19 +45,11 @@ _FEW_MARKS = 0.01  # attached marks per word; lists of words may have some abbre
 _MOST_LINES = 10_000
 
 
-class KnownWords(NamedTuple):
-    """The words that a model knows on each side; None for a side that it does not use."""
-
-    model: str
-    source: Container[str] | None
-    target: Container[str] | None
-
-
-def known_words(path: str, checkpoint: "Checkpoint") -> KnownWords:
-    """Return the words that a network knows on each side of a phrase table."""
+def known_words(checkpoint: "Checkpoint") -> tuple[Container[str] | None, Container[str]]:
+    """Return the words that a network knows on each side; None if it does not read the source."""
     reads = checkpoint.config.network.reads_source
     source = checkpoint.table_source_vocabulary if reads else None
-    return KnownWords(path, source, checkpoint.table_target_vocabulary)
+    return source, checkpoint.table_target_vocabulary
 
 
 class UnknownWordCheck:
@@ -153,13 +145,15 @@ def likely_cause(unknown: Counter[str], known: Container[str]) -> str:
 
 
 def unknown_words_of(
-    source: str, target: str, models: Iterable[KnownWords]
+    source: str, target: str, networks: Iterable[tuple[str, "Checkpoint"]]
 ) -> tuple[UnknownWordCheck, UnknownWordCheck]:
     """Return a check for a source and one for its translations, with their names in messages."""
-    models = list(models)
+    known = {name: known_words(checkpoint) for name, checkpoint in networks}
     return (
-        UnknownWordCheck(source, {name: known for name, known, _ in models if known is not None}),
-        UnknownWordCheck(target, {name: known for name, _, known in models if known is not None}),
+        UnknownWordCheck(
+            source, {name: words for name, (words, _) in known.items() if words is not None}
+        ),
+        UnknownWordCheck(target, {name: words for name, (_, words) in known.items()}),
     )
 
 

@@ -29,10 +29,22 @@ from phrasescore.systems.ranking import (
     load_list_features,
 )
 from phrasescore.systems.scoring import Scoring
-from phrasescore.systems.search import DecoderFeatures, SearchOutput, read_configuration
+from phrasescore.systems.search import (
+    DecoderFeatures,
+    SearchOutput,
+    SearchTask,
+    read_configuration,
+)
 from phrasescore.systems.system import Moses, System, read_system
 from phrasescore.systems.text import SystemSentence, TextConverter, TextProcessing
-from phrasescore.systems.workers import StreamTranslator, TextSearch, in_order
+from phrasescore.systems.workers import (
+    AHEAD_IN_TEXT,
+    SearchPool,
+    StreamTranslator,
+    in_order,
+    log_copied,
+    open_search,
+)
 
 _ONE_HYPOTHESIS = ListRequest(1, distinct=True)
 
@@ -74,7 +86,7 @@ class Translator:
         self._configuration = read_configuration(system) if is_own else None
         self.untranslated = 0
         self._stack = ExitStack()
-        self._search: TextSearch | None = None
+        self._search: SearchPool | None = None
         self._stream: WorkerPool[TranslationTask, Translation] | None = None
         self._scoring: Scoring | None = None
         self._is_open = False
@@ -106,8 +118,9 @@ class Translator:
             else:
                 # The search comes first: it forks, and the features of lists may start threads.
                 if (own := self._configuration) is not None:
-                    search = TextSearch(system, own, sentences or (), compute, closed)
+                    search = open_search(system, own, sentences or (), compute, closed)
                     self._search = stack.enter_context(search)
+                    log_copied(search, sentences or (), characters=own.characters)
                 compute = Compute(device=compute.device, threads=compute.threads)
                 scoring = load_list_features(system, compute, Rescoring(cache=self._cache))
                 if scoring is not None:
@@ -255,7 +268,11 @@ class Translator:
     ) -> Iterator[SearchOutput]:
         if self._search is None:
             return self._run_program(sentences, weights, request or _ONE_HYPOTHESIS, prefix)
-        return self._search.decode(sentences, weights, request, explain=explain)
+        tasks = (
+            SearchTask(number, sentence.tokens, weights, request, explain)
+            for number, sentence in enumerate(sentences)
+        )
+        return self._search.map(tasks, window=AHEAD_IN_TEXT * self._search.workers)
 
     def _run_program(
         self,

@@ -256,25 +256,33 @@ class TuneOutcome:
 
 
 def feature_rows(
-    pool: Pool, start: Vector, found: Vector, search: Sequence[float | None] | None = None
+    pool: Pool,
+    start: Vector,
+    found: Vector,
+    search: Sequence[float | None] | None = None,
+    *,
+    metric: Metric | None = None,
 ) -> tuple[FeatureRow, ...]:
-    """Return one report row per feature value; ``search`` has weights if there are two sets."""
-    names = [str(label) for label in pool.labels]
-    rows = zip(names, start.tolist(), found.tolist(), search or [None] * len(names), strict=True)
-    return tuple(FeatureRow(*row) for row in rows)
+    """Return one report row per feature value.
 
-
-def with_contributions(
-    rows: Sequence[FeatureRow], pool: Pool, metric: Metric, found: Vector
-) -> tuple[FeatureRow, ...]:
-    """Return the rows with each feature value's contribution, which is slow to compute."""
+    :param search: weights for decoding, if there are two sets.
+    :param metric: for each feature value's contribution, which is slow to compute; None for none.
+    """
     amounts = found * pool.deviations()
     total = float(np.abs(amounts).sum()) or 1.0
-    contributions = []
-    for index, (row, amount) in enumerate(zip(rows, amounts.tolist(), strict=True)):
-        others = found.copy()
-        others[index] = 0.0
-        left_out = 100 * pool.score(metric, others)
-        share = abs(amount) / total
-        contributions.append(replace(row, contribution=amount, share=share, left_out=left_out))
-    return tuple(contributions)
+    rows = []
+    for index, (label, amount) in enumerate(zip(pool.labels, amounts.tolist(), strict=True)):
+        weights = (
+            float(start[index]),
+            float(found[index]),
+            None if search is None else search[index],
+        )
+        row = FeatureRow(str(label), *weights)
+        if metric is not None:
+            others = found.copy()
+            others[index] = 0.0
+            left_out = 100 * pool.score(metric, others)
+            share = abs(amount) / total
+            row = replace(row, contribution=amount, share=share, left_out=left_out)
+        rows.append(row)
+    return tuple(rows)

@@ -8,13 +8,10 @@ import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, nullcontext
-from typing import Self
 
 from moses_integration.decoder.configuration import DecoderConfiguration
-from moses_integration.decoder.moses import ListRequest
 from phrasescore.devices import torch_threads, usable_threads
 from phrasescore.engines import WorkerPool, open_pool
-from phrasescore.records import Weights
 from phrasescore.settings.compute import Compute
 from phrasescore.systems.ranking import (
     Ranking,
@@ -35,75 +32,49 @@ from phrasescore.systems.text import SystemSentence
 
 _logger = logging.getLogger(__name__)
 
+SearchPool = WorkerPool[SearchTask | None, SearchOutput]
+
 # Sentences queued per worker, so that all stay busy during a slow one.
-_AHEAD_IN_TEXT, _AHEAD_IN_STREAM = 8, 4
+AHEAD_IN_TEXT, _AHEAD_IN_STREAM = 8, 4
 
 
-class TextSearch:
-    """The workers that search translations of a known text, under weights that may change.
+def open_search(
+    system: System,
+    configuration: DecoderConfiguration,
+    sentences: Sequence[SystemSentence],
+    compute: Compute,
+    closed: Iterable[int] = (),
+) -> SearchPool:
+    """Return the workers that search translations of a known text; see `Translator`."""
+    threads, device = 1, compute.device
+    if compute.engine == "ray":
+        device = compute.on_workers().device
+    else:
+        workers = min(usable_threads(compute.workers), max(1, len(sentences)))
+        threads = compute.threads or max(1, usable_threads(None) // workers)
+        compute = Compute(engine="here" if workers == 1 else "processes", workers=workers)
+    work = SearchWork(
+        configuration,
+        system.search,
+        system.search_names,
+        search_weights(system),
+        sentences=[sentence.tokens for sentence in sentences],
+        threads=threads,
+        device=device if system.search else "cpu",
+    )
+    return open_pool(compute, work, closed=closed)
 
-    A context manager, which ends the workers. See `Translator` for ``compute``.
-    """
 
-    def __init__(
-        self,
-        system: System,
-        configuration: DecoderConfiguration,
-        sentences: Sequence[SystemSentence],
-        compute: Compute,
-        closed: Iterable[int] = (),
-    ) -> None:
-        threads, device = 1, compute.device
-        if compute.engine == "ray":
-            device = compute.on_workers().device
-        else:
-            workers = min(usable_threads(compute.workers), max(1, len(sentences)))
-            threads = compute.threads or max(1, usable_threads(None) // workers)
-            compute = Compute(engine="here" if workers == 1 else "processes", workers=workers)
-        work = SearchWork.of(
-            system,
-            configuration,
-            search_weights(system),
-            sentences=[sentence.tokens for sentence in sentences],
-            threads=threads,
-            device=device if system.search else "cpu",
-        )
-        with ExitStack() as stack:  # Ctrl-C ends the workers, too
-            self._pool = stack.enter_context(open_pool(compute, work, closed=closed))
-            copied = int(self._pool.submit(None).result().words)
-            self._stack = stack.pop_all()
-        words = sum(len(sentence.tokens) for sentence in sentences)
-        unit = "characters" if configuration.characters else "words"
-        line = f"{copied:,} of {words:,} source {unit} are not in the table, and are copied"
-        if 2 * copied > words:
-            _logger.warning("%s; is it a table for this language?", line)
-        else:
-            _logger.info("%s", line)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._stack.__exit__(*error)  # type: ignore[arg-type]
-
-    def decode(
-        self,
-        sentences: Sequence[SystemSentence],
-        weights: Weights,
-        request: ListRequest | None,
-        *,
-        explain: bool = False,
-    ) -> Iterator[SearchOutput]:
-        """Yield what the search finds for each sentence, in order.
-
-        :param sentences: some of the sentences of the text.
-        :param weights: weights of features that the search does not have are ignored.
-        """
-        tasks = (
-            SearchTask(number, sentence.tokens, weights, request, explain)
-            for number, sentence in enumerate(sentences)
-        )
-        yield from self._pool.map(tasks, window=_AHEAD_IN_TEXT * self._pool.workers)
+def log_copied(pool: SearchPool, sentences: Sequence[SystemSentence], *, characters: bool) -> None:
+    """Log how many words of a known text are not in the table; warn if they are most of them."""
+    copied = int(pool.submit(None).result().words)
+    words = sum(len(sentence.tokens) for sentence in sentences)
+    unit = "characters" if characters else "words"
+    line = f"{copied:,} of {words:,} source {unit} are not in the table, and are copied"
+    if 2 * copied > words:
+        _logger.warning("%s; is it a table for this language?", line)
+    else:
+        _logger.info("%s", line)
 
 
 class StreamTranslator:
@@ -124,7 +95,8 @@ class StreamTranslator:
         features = DecoderFeatures.of(system, configuration)
         added = () if scoring is None else scoring.names
         self._weights, lists = features.check(system, added)
-        self._search = SearchWork.of(system, configuration, self._weights, device=device).load()
+        networks = system.search, system.search_names
+        self._search = SearchWork(configuration, *networks, self._weights, device=device).load()
         self._ranking = Ranking(system, scoring, lists)
         kinds = {column.kind() for column in system.lists}
         self._uses_torch = bool(system.search) or "model" in kinds

@@ -204,7 +204,7 @@ class NewSystem:
         folder, ini, more = Path(self.output).parent, self.ini, len(self.columns)
         ini.folder = ini.folder or "."
         ini.move(folder)
-        name = ini.add_scores(more, os.path.basename(self.output), num_scores=num_scores).name
+        name = ini.add_scores(more, os.path.basename(self.output), num_scores=num_scores)
 
         def extended(weights: Weights) -> Weights:
             return {**weights, name: (*weights.get(name, ()), *[0.0] * more)}

@@ -3,7 +3,7 @@
 import json
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -19,7 +19,6 @@ from phrasescore.evaluation.comparison import (
     Comparison,
     Score,
     read_translations,
-    shortlists_by_side,
 )
 from phrasescore.evaluation.sentences import Text, find_references, name_texts, read_text
 from phrasescore.evaluation.significance import (
@@ -35,8 +34,13 @@ from phrasescore.io.text_table import text_table
 from phrasescore.progress import Meter, ProgressCallback
 from phrasescore.settings.declaration import check
 from phrasescore.settings.evaluation import Evaluating
-from phrasescore.systems.text_checks import warn_of_lengths, warn_of_texts, warn_of_tokenization
-from phrasescore.vocabulary import Vocabulary, load_vocabulary
+from phrasescore.systems.text_checks import (
+    known_words,
+    warn_of_lengths,
+    warn_of_texts,
+    warn_of_tokenization,
+)
+from phrasescore.vocabulary import load_vocabulary
 from tuning.metrics import BleuScore, Statistics, oracle_rows
 
 _logger = logging.getLogger(__name__)
@@ -349,13 +353,14 @@ def _score_nbest(
     return NbestFigures(path, len(segments), first, best)
 
 
-def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Vocabulary]:
+def _read_shortlists(path: str, comparison: Comparison) -> dict[str, Container[str]]:
     """Return the known words for each side, from a model folder or a vocabulary file."""
     # A vocabulary file is used for the source, or for the reference if there is no source.
     if os.path.isdir(path):
         from phrasescore.models.checkpoint import load_checkpoint  # imports torch
 
-        return shortlists_by_side(load_checkpoint(path))
+        named = zip(("source", "reference"), known_words(load_checkpoint(path)), strict=True)
+        return {side: words for side, words in named if words is not None}
     return {"reference" if comparison.source is None else "source": load_vocabulary(path)}
 
 

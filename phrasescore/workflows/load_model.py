@@ -30,7 +30,7 @@ from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import check
 from phrasescore.settings.scoring import Generating
 from phrasescore.systems.scoring import Scoring
-from phrasescore.systems.text_checks import known_words, unknown_words_of
+from phrasescore.systems.text_checks import unknown_words_of
 from phrasescore.workflows.generate import beam_settings
 
 # The input type of `HypothesisList`.
@@ -69,8 +69,8 @@ class ScoringModel:
         self._device = str(choose_device(compute.device))
         self._engine = Compute(workers=callers(compute.on_workers()))
         # Unknown words are counted over all inputs, so that there is one warning.
-        known = [known_words(path, checkpoint)] if warns else []
-        self._checks = unknown_words_of("the sources", "the targets", known)
+        networks = [(path, checkpoint)] if warns else []
+        self._checks = unknown_words_of("the sources", "the targets", networks)
 
     def __repr__(self) -> str:
         """Return the model's kind, sizes, vocabularies and perplexity."""

@@ -91,7 +91,7 @@ def read_training_lists(
     reader = _Reader(checkpoint, builder, weights, feature, where)
     bleu, gains = Bleu([text.words for text in texts[1:]]), list[float]()
     digest = new_digest()
-    known = text_checks.known_words(checkpoint.folder, checkpoint)
+    known = checkpoint.folder, checkpoint
     of_source, of_lists = text_checks.unknown_words_of(source, f"{paths[0]} (hypotheses)", [known])
     _, of_references = text_checks.unknown_words_of(source, references[0], [known])
     num_words, is_unaligned = 0, checkpoint.config.network.is_aligned

@@ -23,7 +23,6 @@ from phrasescore.systems.tuning import (
     Optimiser,
     TuneOutcome,
     feature_rows,
-    with_contributions,
 )
 from tuning.pool import Pool, Vector, named_weights, weights_vector
 
@@ -86,9 +85,7 @@ def tune(
     weights = named_weights(tuned.weights, pool.labels)
     if output is not None:  # before details of the report, which may be interrupted
         write_weights(os.fspath(output), WeightPair(weights, weights))
-    rows = feature_rows(pool, first, tuned.weights)
-    if report is not None:
-        rows = with_contributions(rows, pool, reader.metric, tuned.weights)
+    metric = None if report is None else reader.metric
     found = TuneOutcome(
         WeightPair(weights, weights),
         TuneReport(
@@ -99,7 +96,7 @@ def tune(
             len(pool.stats),
             100 * tuned.start_score,
             100 * tuned.score,
-            features=rows,
+            features=feature_rows(pool, first, tuned.weights, metric=metric),
             notes=tuned.notes,
         ),
     )

@@ -12,7 +12,7 @@ from phrasescore.evaluation.sentences import check_aligned, find_references, rea
 from phrasescore.io.folders import check_folder_above
 from phrasescore.io.output import check_files
 from phrasescore.progress import ProgressCallback
-from phrasescore.records import ConfidenceCurve
+from phrasescore.records import ConfidenceCurve, split_words
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.training import RoundTuning
 from phrasescore.signals import EndedBySignal
@@ -20,7 +20,7 @@ from phrasescore.systems.folder import INI, SYSTEM, WEIGHTS, write_system
 from phrasescore.systems.round_files import CACHE, Rounds, check_folder, describe_run
 from phrasescore.systems.rounds import TuningRun, start_weights
 from phrasescore.systems.system import System, read_system
-from phrasescore.systems.text import TextProcessing, load_target_rules
+from phrasescore.systems.text import TextProcessing, load_rules
 from phrasescore.systems.text_checks import warn_of_form
 from phrasescore.systems.translator import Translator
 from phrasescore.systems.tuning import ListReader, Optimiser, TuneOutcome
@@ -136,6 +136,8 @@ def _read_references(paths: Sequence[str], text: TextProcessing) -> Iterator[lis
     check_aligned(references)
     for each in references:
         warn_of_form(each.path, each.words, tokenizes=bool(text.tokenize))
-        prepare = load_target_rules(text, each.path)
-        lines = (" ".join(words).encode() for words in each.words)
-        yield [prepare(number, line) for number, line in enumerate(lines, start=1)]
+        if (prepare := load_rules(text, each.path, 1)) is None:
+            yield each.words
+        else:
+            lines = (" ".join(words).encode() for words in each.words)
+            yield [split_words(prepare(number, line)) for number, line in enumerate(lines, start=1)]

@@ -80,28 +80,22 @@ def test_equal_values_give_equal_sums_wherever_they_stand(read: Read) -> None:
     assert len(set(scores.tolist())) == 1
 
 
-def test_a_feature_without_weights_is_refused_by_name_unless_lenient(read: Read) -> None:
+def test_a_feature_without_weights_is_refused_by_name(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (0.5,)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
         f"{nbest.path}:1: these features have no weight: TM0, LSTM0 "
         "(a line 'TM0= 0' in the weights ignores it)"
     )
-    score = WeightedSum(weights, lenient=True)
-    assert score(nbest).tolist() == [-1.0, -1.5]
-    assert score.unweighted == {"TM0", "LSTM0"}
 
 
-def test_weights_without_a_feature_are_refused_by_name_unless_lenient(read: Read) -> None:
+def test_weights_without_a_feature_are_refused_by_name(read: Read) -> None:
     nbest = read(SPARSE)
     weights: Weights = {"LM0": (1.0,), "WT_b": (1.0,), "Gone0": (1.0, 2.0)}
     assert refusal(lambda: WeightedSum(weights)(nbest)) == (
         f"{nbest.path}:1: this hypothesis lacks features that have weights: Gone0; "
         "add them as to the lists of the development text, or remove their weights"
     )
-    score = WeightedSum(weights, lenient=True)
-    assert score(nbest).tolist() == [-2.0, 1.0]
-    assert score.used == {"LM0", "WT_b"}
 
 
 def test_the_line_that_lacks_a_feature_is_named(read: Read) -> None:
@@ -145,7 +139,7 @@ def test_another_number_of_weights_than_values_is_refused(read: Read) -> None:
     nbest = read(LIST)
     weights: Weights = {"LM0": (1.0,), "TM0": (1.0,), "LSTM0": (1.0,)}
     expected = f"{nbest.path}:1: TM0 has 2 values but 1 weights"
-    assert refusal(lambda: WeightedSum(weights, lenient=True)(nbest)) == expected
+    assert refusal(lambda: WeightedSum(weights)(nbest)) == expected
 
 
 def test_another_number_of_values_than_before_is_refused(read: Read) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from phrasescore.records import FeatureLabel, WeightPair, Weights
 from tests.list_feature_decoder import LABELS, NETWORK, START, ListFeatureDecoder
-from tuning.loop import TOO_FAR, Decided, LoopResult, TuningLoop
+from tuning.loop import TOO_FAR, LoopResult, TuningLoop
 from tuning.methods import Tuned, optimise
 from tuning.metrics import Metric
 from tuning.pool import Pool, Vector, named_weights, weights_vector
@@ -28,6 +28,9 @@ class Share:
 
     def score(self, sums: np.ndarray) -> np.ndarray:
         return sums[..., 0] / sums[..., 1]
+
+
+NEW = LoopResult()
 
 
 class Script:
@@ -55,11 +58,11 @@ class Script:
         scores = pool.score(metric, weights), pool.score(metric, start)
         return Tuned(weights, *scores, ())
 
-    def run(self, iterations: int = 9, patience: int = 9, decided: Sequence[Decided] = ()):  # type: ignore[no-untyped-def]
+    def run(self, iterations: int = 9, patience: int = 9, earlier: LoopResult = NEW):  # type: ignore[no-untyped-def]
         self.seen: list[LoopResult] = []
         start = WeightPair({"A": (1.0,), "B": (0.0,)}, {"A": (1.0,), "B": (0.0,)})
         arguments = (self.decode, Share(), start, self.optimise, 10, iterations, patience)
-        return TuningLoop(*arguments).run(decided, self.seen.append)
+        return TuningLoop(*arguments).run(earlier, self.seen.append)
 
 
 def make_pool(segments: Lists) -> Pool:
@@ -133,10 +136,9 @@ def test_a_stopped_run_goes_on_to_the_same_end() -> None:
     found = [[0.0, 1.0], [0.5, 0.5], [0.0, 1.0]]
     whole = Script([ONE, TWO, THREE], found)
     expected = whole.run(iterations=3)
-    one, two = (done.weights for done in expected.rounds[:2])
-    decided = [Decided(one.lists, two.search, expected.rounds[0].found_score)]
+    earlier = LoopResult(expected.rounds[:1], expected.rounds[1].weights.search)
     again = Script([ONE, TWO, THREE], found[1:])
-    result = again.run(iterations=3, decided=decided)
+    result = again.run(iterations=3, earlier=earlier)
     assert result.promised == expected.promised
     assert again.seeds == whole.seeds[1:]
     assert [(done.weights, done.score) for done in result.rounds] == [
@@ -231,10 +233,10 @@ class TwoSigns:
             score = pool.score(metric, weights)
         return Tuned(weights, score, pool.score(metric, start), ())
 
-    def run(self, decided: Sequence[Decided] = (), start: float = 0) -> LoopResult:
+    def run(self, earlier: LoopResult = NEW, start: float = 0) -> LoopResult:
         pair = WeightPair({"A": (1.0,)}, {"A": (1.0,), "B": (start,)})
         arguments = (self.decode, Share(), pair, self.optimise, 10, 2)
-        return TuningLoop(*arguments, list_features=frozenset(["B"])).run(decided)
+        return TuningLoop(*arguments, list_features=frozenset(["B"])).run(earlier)
 
 
 def test_rounds_are_compared_with_weights_that_were_tuned_on_their_own_lists() -> None:
@@ -261,15 +263,10 @@ def test_lists_are_never_chosen_from_worse_than_with_weights_of_the_search() -> 
 def test_a_run_with_features_of_lists_alone_goes_on_to_the_same_end() -> None:
     whole = TwoSigns()
     expected = whole.run()
-    one, two = (done.weights for done in expected.rounds)
     script = TwoSigns()
-    result = script.run([Decided(one.lists, two.search, expected.rounds[0].found_score)])
+    result = script.run(LoopResult(expected.rounds[:1], expected.rounds[1].weights.search))
     assert result.rounds == expected.rounds
     assert script.starts == whole.starts[2:]
-    # Earlier versions tuned other weights on the lists.
-    script = TwoSigns()
-    result = script.run([Decided(None, two.search, expected.rounds[0].found_score)])
-    assert result.rounds == expected.rounds
 
 
 def total(metric: Metric, lists: Pool) -> float:

@@ -9,7 +9,7 @@ from phrasescore.errors import PhrasescoreError
 from phrasescore.records import FeatureLabel
 from tests.random_pools import random_pool
 from tuning import mert
-from tuning.methods import Problem, Solution, StopTuning, optimise
+from tuning.methods import Problem, StopTuning, optimise
 from tuning.metrics import CorpusBleu
 from tuning.settings import METHODS, MethodName, TuneSettings
 
@@ -152,20 +152,19 @@ def test_a_search_may_be_stopped_often_and_has_something_by_then(method: MethodN
 def test_whatever_a_search_returns_the_promises_hold(
     monkeypatch: pytest.MonkeyPatch, bad: np.ndarray
 ) -> None:
-    def search(_problem: Problem) -> Solution:
-        return Solution(bad, ("said something",))
+    def search(_problem: Problem) -> np.ndarray:
+        return bad
 
     monkeypatch.setattr(mert, "search_mert", search)
     found = optimise("mert", random_pool(1), METRIC, START, SETTINGS, seed=1)
     assert found.weights.tolist() == START.tolist()
-    assert found.notes[0] == "said something"
     assert found.notes[-1] == "found no weights that improve BLEU: keeping the start weights"
 
 
 def test_worse_weights_are_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     pool = random_pool(1)
     best = optimise("mert", pool, METRIC, START, SETTINGS, seed=1)
-    monkeypatch.setattr(mert, "search_mert", lambda _: Solution(-best.weights))
+    monkeypatch.setattr(mert, "search_mert", lambda _: -best.weights)
     found = optimise("mert", pool, METRIC, best.weights, SETTINGS, seed=1)
     assert found.weights.tolist() == best.weights.tolist()
     assert pool.score(METRIC, -best.weights) < found.score == best.score

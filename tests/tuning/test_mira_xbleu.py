@@ -120,7 +120,7 @@ def test_groups_hold_equal_statistics_of_one_segment() -> None:
 def test_mira_finds_a_planted_vector() -> None:
     planted = np.array([0.2, 1.0, -0.6])
     pool = random_pool(5, num_segments=100, size=30)
-    found = search_mira(_problem(pool, TuneSettings())).weights
+    found = search_mira(_problem(pool, TuneSettings()))
     assert found @ planted / np.linalg.norm(found) / np.linalg.norm(planted) > 0.95
 
 
@@ -129,7 +129,7 @@ def test_few_segments_that_can_be_told_apart_are(seed: int) -> None:
     # Pools where 60 epochs ended before the oracle was reached (46.1, 89.4 and 89.4); the second
     # and the third one also where there were more, but nothing was halved.
     pool = _separable(seed)
-    assert pool.score(BLEU, search_mira(_problem(pool, TuneSettings())).weights) == 1.0
+    assert pool.score(BLEU, search_mira(_problem(pool, TuneSettings()))) == 1.0
 
 
 def _separable(seed: int) -> Pool:

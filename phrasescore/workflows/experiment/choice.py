@@ -343,7 +343,7 @@ def measure_search(
     """Return the processor seconds to load the tables, and to translate a sentence."""
     sample = sentences[:: max(1, len(sentences) // _TIMED)][:_TIMED]
     weights = {slot.name: slot.weights for slot in configuration.slots}
-    work = SearchWork(configuration, (), (), (), weights, sample)
+    work = SearchWork(configuration, (), (), weights, sample)
     tasks = [
         SearchTask(number, words, weights, ListRequest(100, distinct=True))
         for number, words in enumerate(sample)

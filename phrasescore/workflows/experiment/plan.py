@@ -85,7 +85,7 @@ class _Planner:
         feature = ini.find_phrase_table(None if data.table is None else str(data.table))
         if feature.path is None:
             raise ConfigError(str(data.moses_ini), f"[feature] {feature.name}", "expected a path=")
-        self._table_feature = feature
+        self._table_feature, self._num_scores = feature.name, ini.num_scores(feature)
         self._old_table = _file(ini, feature.path)
         self.table = data.table or self._old_table
         texts = data.monolingual
@@ -109,7 +109,7 @@ class _Planner:
         # Rows without networks come first: errors in the texts are seen before training.
         plain = [run for run in runs if not run.row.features()]
         steps = [*self._estimated, *(step for run in plain for step in self._tuned(run))]
-        feature = f"{self._table_feature.name}_{self._table_feature.num_features}"
+        feature = f"{self._table_feature}_{self._num_scores}"
         networks = NetworkSteps(self._wanted, self._folder, self.table, feature)
         steps += networks.of(models, runs[0])
         for row in rows:
@@ -142,15 +142,14 @@ class _Planner:
             yield from runs
 
     def _parts(self, row: Row) -> Parts:
-        engine, feature = self._engine, self._table_feature
-        table = self._table_of(row.columns)
+        engine, table = self._engine, self._table_of(row.columns)
         ini = self._folder / INI
         if table is not None:
             ini = table.with_name(INI)
             self._written[ini] = self._ini_with_columns(table, len(row.columns))
         columns = (
-            replace(column, name=f"{feature.name}_{place}")
-            for place, column in enumerate(self._columns(row.columns), feature.num_features)
+            replace(column, name=f"{self._table_feature}_{place}")
+            for place, column in enumerate(self._columns(row.columns), self._num_scores)
         )
         wanted = self._wanted
         prefixes = [

@@ -166,22 +166,19 @@ BASE = {"news": score(50)}
         (
             {"base": BASE, "rnn": {"news": score(51.25, 1.25, 0.0001)}, "x": {}},
             (
-                "+rnn has 51.25 BLEU on news, the most: 1.25 more than +base (p < 0.001). 1 of 3 "
-                "systems have no result yet."
+                "+rnn has the most BLEU on news: 51.25 (+1.25, p < 0.001). 1 of 3 systems have no "
+                "result yet."
             ),
         ),
         (
             {"base": BASE, "rnn": {"news": score(50.5, 0.5, 0.21)}},
-            (
-                "+rnn has 50.50 BLEU on news, the most: 0.50 more than +base (p = 0.210), which "
-                "may be chance."
-            ),
+            "+rnn has the most BLEU on news: 50.50 (+0.50, p = 0.210).",
         ),
         (
             {"base": BASE, "rnn": {"news": score(47, -3, 0.01)}, "x": {"news": score(50, 0, 1)}},
-            "+base has 50.00 BLEU on news; no other system has more.",
+            "+base has the most BLEU on news: 50.00.",
         ),
-        ({"base": BASE}, "+base has 50.00 BLEU on news."),
+        ({"base": BASE}, "+base has the most BLEU on news: 50.00."),
         ({"base": {}}, "No system has translated a text yet."),
     ],
     ids=["better", "chance", "worse", "one", "none"],

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from moses_integration.nbest import read_nbest
 from phrasescore.errors import DataError
-from phrasescore.systems.sourced_lists import read_sourced_lists, with_sources
+from phrasescore.systems.sourced_lists import SourcedList, read_sourced_lists
 
 
 def write(folder: Path, *lines: bytes, end: bytes = b"\n") -> str:
@@ -24,10 +23,14 @@ def source_file(folder: Path, text: str) -> str:
     return str(folder / "source")
 
 
+def with_sources(lists: str, source: str, *, allow_missing: bool = False) -> list[SourcedList]:
+    return list(read_sourced_lists(lists, source, (), allow_missing))
+
+
 def test_each_list_gets_the_sentence_of_its_id(tmp_path: Path) -> None:
     source = source_file(tmp_path, "a  b\r\n\nc d\n")
-    pairs = with_sources(read_nbest(write(tmp_path, line(0), line(1), line(2))), source)
-    assert [(found.id, words) for found, words in pairs] == [
+    pairs = with_sources(write(tmp_path, line(0), line(1), line(2)), source)
+    assert [(found.nbest.id, found.source) for found in pairs] == [
         (0, ("a", "b")), (1, ()), (2, ("c", "d"))
     ]  # fmt: skip
 
@@ -35,10 +38,10 @@ def test_each_list_gets_the_sentence_of_its_id(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("ids", "sentences", "message"),
     [
-        ([0, 1, 2], 2, "nbest:3: id 2 is beyond the source .*source, which has 2 lines"),
-        ([0, 5], 2, "nbest:2: id 5 is beyond the source .*source, which has 2 lines"),
-        ([0, 2], 3, "nbest:2: expected id 1, found 2: sentence 2 of .*source has no hypotheses"),
-        ([1], 2, "nbest:1: expected id 0, found 1: sentence 1 of .*source has no hypotheses"),
+        ([0, 1, 2], 2, "nbest:3: id 2 is beyond the end of the source .*source"),
+        ([0, 5], 2, "nbest:2: id 5 is beyond the end of the source .*source"),
+        ([0, 2], 3, "nbest:2: expected id 1, found 2: a sentence has no hypotheses"),
+        ([1], 2, "nbest:1: expected id 0, found 1: a sentence has no hypotheses"),
         ([0, 1], 4, "source:3: the n-best list ends before this sentence, with id 1"),
     ],
 )
@@ -49,20 +52,19 @@ def test_a_list_that_does_not_fit_its_source_is_an_error(
     path = write(tmp_path, *map(line, ids))
     allow = "beyond" in message  # what is beyond the source never fits
     with pytest.raises(DataError, match=message):
-        list(with_sources(read_nbest(path), source, allow_missing=allow))
+        with_sources(path, source, allow_missing=allow)
 
 
 def test_a_source_with_markup_is_refused(tmp_path: Path) -> None:
     source = source_file(tmp_path, 'a <n translation="b">c</n>\n')
     with pytest.raises(DataError, match="source:1: expected words, found markup: '<n trans"):
-        list(with_sources(read_nbest(write(tmp_path, line(0))), source))
+        with_sources(write(tmp_path, line(0)), source)
 
 
 def test_sentences_without_a_list_can_be_allowed(tmp_path: Path) -> None:
     source = source_file(tmp_path, "a\nb\nc\nd\n")
-    lists = read_nbest(write(tmp_path, line(1), line(2)))
-    pairs = with_sources(lists, source, allow_missing=True)
-    assert [words for _, words in pairs] == [("b",), ("c",)]
+    pairs = with_sources(write(tmp_path, line(1), line(2)), source, allow_missing=True)
+    assert [(found.place, found.source) for found in pairs] == [(0, ("b",)), (1, ("c",))]
 
 
 @pytest.mark.parametrize(("links", "warnings"), [("", 1), ("0-0", 0)])

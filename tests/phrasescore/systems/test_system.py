@@ -42,7 +42,7 @@ def test_a_system_has_the_parts_in_its_file(folder: Path) -> None:
     assert (system.path, system.moses_ini) == ("system.toml", folder / "moses.ini")
     assert system.search == (Network(str(folder / "cslm")),)
     assert system.lists == (Network(str(folder / "rnnsearch")), NamedFeature("unknown_words"))
-    assert system.search_names == ["CSLM0"]
+    assert system.search_names == ("CSLM0",)
     assert system.weights.search["CSLM0"] == (0.25,)
     assert system.weights.lists["RNNsearch0"] == (3.0,)
     assert (system.nbest_size, system.limits) == (9, {"stack": 30})

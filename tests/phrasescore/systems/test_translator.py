@@ -162,7 +162,7 @@ def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
 
 def test_workers_on_other_machines_get_absolute_paths(folder: Path) -> None:
     system = read_system("system.toml")
-    work = SearchWork.of(system, read_configuration(system), system.weights.search).in_folders()
+    work = SearchWork(read_configuration(system), system.search, (), {}).in_folders()
     assert work.networks[0].model == str(folder / "cslm")
     assert work.folder == str(folder)
 

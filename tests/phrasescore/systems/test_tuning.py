@@ -5,7 +5,7 @@ import pytest
 
 from phrasescore.evaluation.tune_report import FeatureRow
 from phrasescore.records import FeatureLabel
-from phrasescore.systems.tuning import feature_rows, with_contributions
+from phrasescore.systems.tuning import feature_rows
 from tests.random_pools import random_pool
 from tuning.metrics import CorpusBleu
 from tuning.pool import Pool, Vector
@@ -14,7 +14,7 @@ METRIC = CorpusBleu()
 
 
 def contributions(pool: Pool, weights: Vector) -> tuple[FeatureRow, ...]:
-    return with_contributions(feature_rows(pool, weights, weights), pool, METRIC, weights)
+    return feature_rows(pool, weights, weights, metric=METRIC)
 
 
 def test_contributions_by_hand() -> None:

@@ -71,10 +71,10 @@ def test_ctrl_c_writes_the_best_weights_so_far(
 def test_a_signal_during_the_report_keeps_the_weights_found(
     lists: TuneFolder, monkeypatch: pytest.MonkeyPatch, number: int, code: int
 ) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **_more: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("phrasescore.workflows.tune_lists.with_contributions", interrupted)
+    monkeypatch.setattr("phrasescore.workflows.tune_lists.feature_rows", interrupted)
     result = lists.run("-o", "out", "--report", "report")
     assert result.exit_code == code
     assert load_weights("out").lists["EncoderDecoder0"][0] > 0
