@@ -174,6 +174,7 @@ class Column(Settings, ABC):
             raise self.error("name: a column of a phrase table has no name")
 
     def wrong(self, setting: Setting, problem: str) -> ArgumentError:
+        """Return the error for the value of an option."""
         return self.error(f"{setting.name}: {problem}")
 
     def error(self, problem: str) -> ArgumentError:

@@ -188,7 +188,7 @@ def test_an_experiment_without_translations_has_its_results(folder: Folder) -> N
     folder.write("exp/table.toml", table.to_toml())
     report = folder.make(experiment="exp")
     assert keys(report) == ["results"]
-    assert report["lead"] == "base has 30.00 BLEU on dev."
+    assert report["lead"] == "base has the most BLEU on dev: 30.00."
 
 
 def test_of_many_rows_the_first_and_the_best_translations_are_compared(folder: Folder) -> None:
