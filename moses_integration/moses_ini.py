@@ -155,6 +155,8 @@ class MosesIni(IniText):
         name = first.removesuffix("=")
         if name == first or not values:
             raise self.error(line, first, "expected 'Name= value ...'")
+        if re.search("[\ud800-\udfff]", name):  # bytes that are not UTF-8
+            raise self.error(line, "", "expected the name of a feature in UTF-8")
         for value in values:
             if not math.isfinite(parse_weight(value)):
                 problem = f"expected a number as weight, found {shorten(value)}"

@@ -88,6 +88,12 @@ class TuningRun:
         """The names of the features that only the lists have."""
         return self.rounds.translator.list_names
 
+    def _check_added(self) -> None:
+        for name in self.added:
+            if (count := len(self.start.lists.get(name, (0.0,)))) != 1:
+                problem = f"expected 1 weights for {name}, found {count}"
+                raise self.rounds.translator.system.weight_error(problem)
+
     def run(self, *, resume: bool) -> None:
         """Translate and optimise until a limit is reached or translations stop improving."""
         rounds, about = self.rounds, self.about
@@ -99,6 +105,7 @@ class TuningRun:
             start = done.rounds[0].weights.search if done.rounds else done.next_weights
             assert start is not None  # a loop ends only after a round
             with rounds.translator.open(rounds.sentences, closed=(lock,)):
+                self._check_added()
                 loop = self._loop = self._make_loop(start)
                 new = self._new_features(start) if earlier is None else []
                 if new:

@@ -17,6 +17,7 @@ from phrasescore.arguments import Count, StrPath, check_sequences
 from phrasescore.devices import choose_device, usable_threads
 from phrasescore.engines import LoadedWork, WorkerPool, open_pool
 from phrasescore.errors import ArgumentError, ConfigError, DataError, PhrasescoreError
+from phrasescore.io.text import decode
 from phrasescore.records import Weights, to_words
 from phrasescore.settings.compute import Compute
 from phrasescore.settings.declaration import check
@@ -307,7 +308,8 @@ class Translator:
             found_lists = read_every_list(nbest, len(sentences), allow_missing=True)
             for sentence, each in zip(sentences, found_lists, strict=True):
                 if each.data:
-                    yield SearchOutput(each.hypothesis(0).strip(b" ").decode(), each.raw)
+                    words = decode(nbest, each.first_line, each.hypothesis(0).strip(b" "))
+                    yield SearchOutput(words, each.raw)
                 else:
                     yield SearchOutput("", untranslated=bool(sentence.words))
 

@@ -13,7 +13,7 @@ from moses_integration.phrase_table import TableBlock, read_table_blocks
 from moses_integration.source_text import TextPhrases
 from moses_integration.table_line import HIGHEST_LOG
 from phrasescore.arguments import StrPath, check_sequences
-from phrasescore.errors import ArgumentError, shown_path
+from phrasescore.errors import ArgumentError, ConfigError, shown_path
 from phrasescore.features.columns import Column, as_columns, check_columns, input_files
 from phrasescore.features.given_scores import check_counts
 from phrasescore.features.lexicon import LexicalTally
@@ -187,7 +187,11 @@ class NewSystem:
         for part in system.weights:
             if feature.name in ini.tuneable_weights() and feature.name not in part:
                 raise system.weight_error(f"no weight for the phrase table {feature.name}")
-        table = ini.resolve(feature.path or "")
+        if not feature.path:
+            raise ConfigError(
+                str(system.moses_ini), f"[feature] {feature.name}", "expected a path="
+            )
+        table = ini.resolve(feature.path)
         if not os.path.exists(table) and os.path.exists(f"{table}.gz"):
             table += ".gz"
         output = os.path.join(folder, os.path.basename(table))

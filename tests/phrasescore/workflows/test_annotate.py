@@ -118,14 +118,23 @@ def test_a_system_that_gets_no_columns_leaves_no_folder(
     assert [path.name for path in tmp_path.iterdir()] == ["old"]
 
 
-def test_weights_that_lack_the_table_are_refused_before_a_folder_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "old", "new", "problem"),
+    [
+        ("weights", b"TM0", b"TM1", "weights: no weight for the phrase table TM0"),
+        ("moses.ini", b"path=table", b"", r"moses.ini: \[feature\] TM0: expected a path="),
+        ("moses.ini", b"[weight]", b"[weight]\n\xd5= 1", "the name of a feature in UTF-8"),
+    ],
+)
+def test_what_no_new_system_can_have_is_refused_before_a_folder_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, old: bytes, new: bytes, problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("old").mkdir()
     write_system(Path("old"))
-    Path("old/weights").write_text(Path("old/weights").read_text().replace("TM0", "TM1"))
-    with pytest.raises(PhrasescoreError, match="weights: no weight for the phrase table TM0"):
+    path = Path("old") / name
+    path.write_bytes(path.read_bytes().replace(old, new))
+    with pytest.raises(PhrasescoreError, match=problem):
         phrasescore.annotate("old", [NUMBERS], "new")
     assert not Path("new").exists()
 

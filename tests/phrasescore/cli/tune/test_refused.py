@@ -7,8 +7,9 @@ import pytest
 
 from moses_integration.moses_ini import load_weights
 from phrasescore.systems import tuning as tuning_module
-from tests.command_line import check_refusal, succeeded
+from tests.command_line import check_refusal, run, succeeded
 from tests.phrasescore.cli.tune.tune_folder import NBEST, WEIGHTS, TuneFolder
+from tests.small_system import write_system
 
 # What is wrong with the input
 
@@ -120,3 +121,30 @@ def test_a_name_that_is_none_is_said_before_tuning(lists: TuneFolder, option: st
     assert result.exit_code == 1
     assert result.stderr == "Error: expected the name of a file to write, found ''\n"
     assert sorted(lists.path.iterdir()) == before
+
+
+def test_a_feature_of_the_lists_has_one_weight(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_system(tmp_path)
+    Path("weights").write_text(
+        Path("weights").read_text().replace("RNNsearch0= 3", "RNNsearch0= 3 3")
+    )
+    Path("text").write_text("la maison\n")
+    options = "--source text --references text --tokenized --threads 1 --workers 1 -o out"
+    problem = f"Error: system.toml: weights: {tmp_path}/weights: expected 1 weights for RNNsearch0"
+    check_refusal(run("tune", "system.toml", *options.split()), problem)
+
+
+def test_a_decoder_s_list_that_is_not_utf_8_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("decoder").write_text("#!/bin/sh\nprintf '0 ||| \\377 ||| LM0= 1 ||| 1\\n' > \"$1\"\n")
+    Path("decoder").chmod(0o755)
+    Path("text").write_text("la maison\n")
+    Path("start").write_text("LM0= 1\n")
+    options = "--source text --references text --weights start -o out"
+    result = run("tune", "--decoder", "./decoder {nbest} {weights} {size}", *options.split())
+    check_refusal(result, "Error: out.work/run1.nbest.part:1: expected UTF-8, found byte 0xff")
