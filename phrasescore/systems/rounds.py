@@ -11,7 +11,7 @@ import numpy as np
 from moses_integration.moses_ini import WeightsSource, weights_path
 from moses_integration.nbest import read_every_list
 from moses_integration.weight_lines import check_weights, is_sparse
-from phrasescore.errors import ArgumentError, some_names
+from phrasescore.errors import ArgumentError, DataError, some_names
 from phrasescore.evaluation.tune_report import FeatureRow, RoundRow, TuneReport
 from phrasescore.io.folders import locked
 from phrasescore.progress import format_count
@@ -19,7 +19,7 @@ from phrasescore.records import WeightPair, Weights
 from phrasescore.settings import old_names
 from phrasescore.settings.training import RoundTuning
 from phrasescore.signals import raise_signal
-from phrasescore.systems.round_files import Rounds, read_rounds, write_rounds
+from phrasescore.systems.round_files import JOURNAL, Rounds, read_rounds, write_rounds
 from phrasescore.systems.system import System, read_weights
 from phrasescore.systems.tuning import Optimiser, TuneOutcome, feature_rows
 from tuning.loop import TOO_FAR, LoopResult, Round, TuningLoop
@@ -88,11 +88,26 @@ class TuningRun:
         """The names of the features that only the lists have."""
         return self.rounds.translator.list_names
 
-    def _check_added(self) -> None:
-        for name in self.added:
-            if (count := len(self.start.lists.get(name, (0.0,)))) != 1:
-                problem = f"expected 1 weights for {name}, found {count}"
-                raise self.rounds.translator.system.weight_error(problem)
+    def _check_sizes(self, done: LoopResult) -> None:
+        """Reject start weights, and those of a damaged journal, that do not fit the features."""
+        system, start = self.rounds.translator.system, self.start.search
+        sizes = {name: len(values) for name, values in start.items()}
+        sizes |= dict.fromkeys((*self.added, *system.search_names), 1)
+
+        def wrong(weights: Weights) -> str | None:
+            for name, values in weights.items():
+                if len(values) != (size := sizes.get(name, len(values))):
+                    return f"expected {size} weights for {name}, found {len(values)}"
+            return None
+
+        if (problem := wrong(start) or wrong(self.start.lists)) is not None:
+            raise system.weight_error(problem)
+        for weights in (
+            *(part for each in done.rounds for part in each.weights),
+            done.next_weights,
+        ):
+            if weights is not None and (problem := wrong(weights)) is not None:
+                raise DataError(str(self.rounds.work / JOURNAL), None, problem)
 
     def run(self, *, resume: bool) -> None:
         """Translate and optimise until a limit is reached or translations stop improving."""
@@ -105,7 +120,7 @@ class TuningRun:
             start = done.rounds[0].weights.search if done.rounds else done.next_weights
             assert start is not None  # a loop ends only after a round
             with rounds.translator.open(rounds.sentences, closed=(lock,)):
-                self._check_added()
+                self._check_sizes(done)
                 loop = self._loop = self._make_loop(start)
                 new = self._new_features(start) if earlier is None else []
                 if new:

@@ -21,7 +21,7 @@ from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, w
 from moses_integration.weight_lines import format_weight
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
-from phrasescore.features.columns import Column, number_names, read_column
+from phrasescore.features.columns import Column, check_columns, number_names, read_column
 from phrasescore.features.model import Network
 from phrasescore.features.program import Command
 from phrasescore.records import ConfidenceCurve, WeightPair
@@ -207,6 +207,11 @@ def _read(whole: TomlTable, path: str) -> System:
     lists, columns = (
         tuple(_read_columns(whole, key, getattr(file, key))) for key in ("lists", "columns")
     )
+    try:
+        if lists:
+            check_columns(lists, of_phrases=False)
+    except ArgumentError as error:
+        raise whole.error("lists", str(error)) from error
     inputs = [path for column in (*search, *lists) for path in column.inputs()]
     own = (file.moses_ini, file.weights, program, text.truecase_source, text.truecase_target)
     for each in (*own, *inputs):
