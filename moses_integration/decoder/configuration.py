@@ -260,6 +260,11 @@ def _describe_unknown(feature: IniFeature) -> str:
 
 def _check_kinds(ini: MosesIni, slots: list[FeatureSlot]) -> None:
     seen: set[str] = set()
+    names: set[str] = set()
+    for feature in ini.features:
+        if feature.name in names:
+            raise ini.error(feature.line, feature.name, "expected one feature of this name")
+        names.add(feature.name)
     for slot in slots:
         if slot.kind in seen and slot.kind != LANGUAGE_MODEL:
             line = next(feature.line for feature in ini.features if feature.name == slot.name)

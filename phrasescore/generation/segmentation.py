@@ -348,7 +348,8 @@ class Segmenter:
         if self.confidence.both:
             assert self.score_back is not None
             lists = [
-                HypothesisList(span, [candidate.words for candidate in of_span])
+                # Unchecked: old vocabularies have words with characters that divide words today.
+                HypothesisList._make((span, [each.words for each in of_span], None))
                 for span, of_span in zip(spans, candidates, strict=True)
             ]
             back = self.score_back(lists)

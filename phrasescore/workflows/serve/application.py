@@ -109,7 +109,7 @@ class TranslationServer:
             given = msgspec.json.decode(body, type=TranslateRequest)
         except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
             # It may quote the request.
-            problem = str(error)[:_MOST_CHARACTERS]
+            problem = " ".join(str(error)[:_MOST_CHARACTERS].split("\n"))
             raise HTTPException(400, f"expected a JSON object: {problem}") from error
         texts = [given.text] if isinstance(given.text, str) else given.text
         size = max(given.nbest, int(given.explain))

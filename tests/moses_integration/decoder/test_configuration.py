@@ -172,6 +172,7 @@ def test_settings_that_this_search_does_not_know_are_warned_of(
         ("table-limit=7", "table-limit=many", 11, "expected a number in table-limit="),
         ("table-limit=7", "table-limit=" + "7" * 5000, 11, "expected a number in table-limit="),
         ("PhrasePenalty\n", "PhrasePenalty per-phrase-table=true\n", 10, "one phrase table"),
+        ("order=2\n", "order=2\nKENLM name=LM0 path=lm.arpa\n", 15, "one feature of this name"),
         ("Distortion\n", "Distortion\nDistortion name=D1\n", 14, "expected one Distortion"),
         ("0 T 0", "0 T 0\n1 T 0", 5, "expected one step, '0 T 0' or '0 TM', found '0 T 0; 1 T 0'"),
         ("0 T 0", "T 0\nG 0", 5, "expected one step, '0 T 0' or '0 TM', found 'T 0; G 0'"),
