@@ -57,7 +57,7 @@ class KenlmScorer:
         config.show_progress, config.arpa_complain = False, kenlm.ARPALoadComplain.NONE
         try:
             self._model = kenlm.Model(path, config)
-        except OSError as error:
+        except (OSError, UnicodeDecodeError) as error:  # the latter if its message quotes the file
             quote = " ".join(str(error).split())[:_MAX_QUOTE]
             raise DataError(path, None, f"KenLM cannot load this binary file: {quote}") from error
         self.order = self._model.order

@@ -109,6 +109,7 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
         "cannot open: |File name too long$|the decoder wrote no n-best list to new.loop/"
         "|Error: --set: .*set a limit|Error: command './program.sh': line "
         r"|Error: the n-best list:\d+: "  # of a decoder, which the error names
+        r"|Error: /dev/null:\d+: "  # that a damaged plan may name
     )
     if not named and not re.search(others, errors[0]):
         return f"the error begins with no file: {errors[0]!r}"

@@ -383,3 +383,12 @@ def test_several_models_are_read_as_each_alone(tmp_path: Path) -> None:
             words = arpa.rng.choices(choices, k=12)
             found = scores(together, words, begin=True, index=index)
             assert found == scores(model, words, begin=True)
+
+
+def test_a_damaged_word_that_kenlm_quotes_is_named_by_its_line(tmp_path: Path) -> None:
+    path = tmp_path / "lm.arpa"
+    path.write_bytes(
+        b"\\data\\\nngram 1=3\nngram 2=1\n\n\\1-grams:\n-1\t<unk>\n-1\t<s>\n\xff\t</s>\n"
+    )
+    with pytest.raises(DataError, match=r"lm.arpa:8: "):
+        load_for_text(str(path))
