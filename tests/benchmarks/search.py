@@ -13,6 +13,9 @@ from statistics import mean
 from typing import NamedTuple
 
 from moses_integration.source_text import read_source
+from moses_integration.weight_lines import write_weights
+from phrasescore.records import WeightPair
+from phrasescore.systems.system import read_system
 from tests.benchmarks.commands import PHRASESCORE, Cost, find_tool, measure_command
 from tests.benchmarks.results import Report, Row, quotients
 from tests.benchmarks.settings import Settings
@@ -75,7 +78,8 @@ def measure_search(settings: Settings) -> Report:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         weights = folder / "weights"
-        weights.write_text("CSLM0= 0.1\n", "utf-8")
+        own = read_system(ini).weights
+        write_weights(str(weights), WeightPair(*({**part, "CSLM0": (0.1,)} for part in own)))
         cslm = str(Path(settings.cslm or _train(reference, folder)).resolve())
 
         def run(engine: str, part: Sequence[Words]) -> tuple[Cost, list[Output]]:

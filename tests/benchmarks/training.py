@@ -82,7 +82,7 @@ class _Contest:
         self._optimizer = torch.optim.Adadelta(
             self._plain.parameters(), lr=1.0, rho=config.training.rho, eps=config.training.epsilon
         )
-        self._started = 0.0
+        self._started, self._measured = 0.0, 0
         self.ours: list[float] = []
         self.plain: list[float] = []
 
@@ -106,8 +106,10 @@ class _Contest:
 
     def _report(self, progress: TrainingProgress) -> None:
         """Take turns; called by the loop after each update."""
-        if progress.update % CHUNK:
+        # The loop reports its last update again when it ends.
+        if progress.update % CHUNK or progress.update == self._measured:
             return
+        self._measured = progress.update
         middle = self._now()
         batches = [
             self._draw.batch(*divmod(number, self._draw.batches_per_epoch))
