@@ -21,8 +21,9 @@ from moses_integration.moses_ini import MosesIni, WeightsSource, load_weights, w
 from moses_integration.weight_lines import format_weight
 from phrasescore.arguments import StrPath
 from phrasescore.errors import ArgumentError, ConfigError, DataError
-from phrasescore.features.columns import Column, check_columns, number_names, read_column
+from phrasescore.features.columns import Column, number_names, read_column
 from phrasescore.features.model import Network
+from phrasescore.features.named import NamedFeature
 from phrasescore.features.program import Command
 from phrasescore.records import ConfidenceCurve, WeightPair
 from phrasescore.settings import old_names
@@ -207,11 +208,6 @@ def _read(whole: TomlTable, path: str) -> System:
     lists, columns = (
         tuple(_read_columns(whole, key, getattr(file, key))) for key in ("lists", "columns")
     )
-    try:
-        if lists:
-            check_columns(lists, of_phrases=False)
-    except ArgumentError as error:
-        raise whole.error("lists", str(error)) from error
     inputs = [path for column in (*search, *lists) for path in column.inputs()]
     own = (file.moses_ini, file.weights, program, text.truecase_source, text.truecase_target)
     for each in (*own, *inputs):
@@ -268,16 +264,19 @@ def _read_columns(whole: TomlTable, key: str, rows: Any) -> Iterator[Column]:
         if column.kind() == "scores" and key != "columns":
             problem = "a file of scores belongs to lists that exist: use rescore and tune --lists"
             raise whole.error(key, problem)
-        if isinstance(column, Network) and key != "columns":
-            _check_model(whole, key, column)
+        if key != "columns":
+            _check(whole, key, column)
         yield column
 
 
-def _check_model(whole: TomlTable, key: str, column: Network) -> None:
-    if not Path(column.model).is_dir():
+def _check(whole: TomlTable, key: str, column: Column) -> None:
+    if isinstance(column, Network) and not Path(column.model).is_dir():
         raise whole.error(key, f"there is no model {column.model}")
     try:
-        column.check_config(Config.of_model(column.model))
+        if isinstance(column, Network):
+            column.check_config(Config.of_model(column.model))
+        elif isinstance(column, NamedFeature):
+            column.find_class()
     except ArgumentError as error:
         raise whole.error(key, str(error)) from error
 
