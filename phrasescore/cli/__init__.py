@@ -190,7 +190,7 @@ def _option_problem(verb: str, error: click.UsageError) -> str | None:
     elif "unexpected extra argument" in error.message and error.ctx is not None:
         if error.ctx.params.get("nbest_file") is None:
             return None
-        # In 0.3 two words followed --nbest, and none that of rerank.
+        # In 0.3, --nbest took a file and a number, and the --nbest of rerank took nothing.
         size = "" if verb == "rerank" else "; their number is --nbest-size"
         return f"{error.message}: --nbest takes one word, the file of the lists{size}"
     return next((_successor(verb, *each) for each in words if (verb, *each) in successors()), None)

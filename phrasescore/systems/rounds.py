@@ -89,7 +89,7 @@ class TuningRun:
         return self.rounds.translator.list_names
 
     def _check_sizes(self, done: LoopResult) -> None:
-        """Reject start weights, and those of a damaged journal, that do not fit the features."""
+        """Check that each feature has the right number of weights, also in a resumed run."""
         system, start = self.rounds.translator.system, self.start.search
         sizes = {name: len(values) for name, values in start.items()}
         sizes |= dict.fromkeys((*self.added, *system.search_names), 1)

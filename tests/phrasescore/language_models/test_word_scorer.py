@@ -289,7 +289,8 @@ def test_a_search_gets_the_score_of_each_phrase_after_its_history(
         fresh.begin(words)
         for asked in (fresh, feature):
             assert asked.scores(*search_request([row]))[0] == value
-    # By hand, with ids: 000, 002, 023, 231 and 314; then each new one computes those of its row.
+    # By hand, the first search computes the contexts 000, 002, 023, 231 and 314 (ids of words).
+    # A new search computes only the contexts of its row.
     assert counts == [5, 2, 4, 1, 2, 1]
 
 

@@ -57,6 +57,12 @@ def test_a_moses_ini_is_a_system_with_its_own_weights(folder: Path) -> None:
     assert ready("moses.ini") == "yes"
 
 
+def test_a_feature_of_the_lists_that_is_unknown_is_refused(folder: Path) -> None:
+    (folder / "system.toml").write_text(SYSTEM.replace("unknown_words", "unknown_wordz"))
+    with pytest.raises(PhrasescoreError, match=r"system\.toml: lists: feature 'unknown_wordz'"):
+        read_system("system.toml")
+
+
 @pytest.mark.parametrize("is_beside", [True, False])
 def test_a_feature_has_as_many_weights_as_in_the_moses_ini(folder: Path, is_beside: bool) -> None:
     (folder / "weights").write_text(WEIGHTS.replace("TM0= 1 0", "TM0= 1"))
