@@ -79,12 +79,11 @@ class Segmenting(Settings, heading="Segments"):
     )
     segmentation: SegmentationName = option(
         "best",
-        "best: the most confident segments. none: whole sentences. random: random segments, "
-        "whose lengths have the mean and variance of the segments in --like. "
-        "random-confidence: the best segments under random confidences.",
+        "best: the most confident segments. none: whole sentences. random: the segments in "
+        "--like, in random order. random-confidence: the best segments under random confidences.",
     )
     like: StrPath | None = optional(
-        "For --segmentation random: the file that another run wrote with --segments."
+        "For --segmentation random: the file that another run on the text wrote with --segments."
     )
     max_segment: AtLeastOne = option(20, "Maximum number of words in a segment.")
     beam: AtLeastOne = option(

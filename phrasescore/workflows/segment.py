@@ -69,8 +69,7 @@ def segment(
     elif settings.segmentation == "random-confidence":
         cut = segmentation.cut_by_random_confidence(max_segment)
     elif like_path is not None:
-        sizes = _read_sizes(like_path, max_segment=max_segment)
-        cut = segmentation.fit_random_cuts(sizes, max_segment=max_segment)
+        cut = _cut_like(like_path)
     place, num_threads = choose_device(compute.device), usable_threads(compute.threads)
     forward = _load_forward(os.fspath(model))
     scores = None
@@ -164,9 +163,22 @@ def _format_segments(number: int, sentence: segmentation.SegmentedSentence) -> b
     return (json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n").encode()
 
 
-def _read_sizes(path: str, *, max_segment: int) -> Iterator[list[int]]:
-    """Yield the segment sizes of each sentence that has words."""
-    is_empty = True
+def _cut_like(path: str) -> segmentation.Cut:
+    """Return the control with a run's segments in random order; its text must be the same."""
+    segmentations = list(_read_sizes(path))
+    shuffled = segmentation.cut_in_random_order(segmentations)
+
+    def cut(number: int, length: int) -> list[int]:
+        found = sum(segmentations[number]) if number < len(segmentations) else "no line"
+        if found != length:
+            problem = f"expected segments of {length} words, as the source has, found {found}"
+            raise DataError(path, number + 1, problem)
+        return shuffled(number, length)
+
+    return cut
+
+
+def _read_sizes(path: str) -> Iterator[list[int]]:
     for number, raw in enumerate(read_lines(path), start=1):
         text = decode(path, number, raw)
         try:
@@ -175,12 +187,6 @@ def _read_sizes(path: str, *, max_segment: int) -> Iterator[list[int]]:
             problem = f"expected a line that --segments wrote, found {shorten(text)}"
             raise DataError(path, number, problem) from error
         sizes = [segment.end - segment.start for segment in line.segments]
-        if not sizes:
-            continue
-        if not 1 <= min(sizes) <= max(sizes) <= max_segment:
-            limit = f"expected segments of 1 to {max_segment} words (--max-segment)"
-            raise DataError(path, number, f"{limit}, found {sizes}")
-        is_empty = False
+        if min(sizes, default=1) < 1:
+            raise DataError(path, number, f"expected segments of words, found {sizes}")
         yield sizes
-    if is_empty:
-        raise DataError(path, None, "expected at least one sentence with words, found none")

@@ -127,17 +127,15 @@ def test_no_segmentation_leaves_every_sentence_whole() -> None:
 
 
 @pytest.mark.usefixtures("forward")
-def test_random_segments_are_as_long_as_those_of_another_run() -> None:
-    Path("text").write_text("the house is blue the house is blue the house is\n" * 300)
-    first = f"{ALONE} --segmentation random-confidence --max-segment 4"
+def test_random_segments_are_those_of_another_run_in_another_order() -> None:
+    Path("text").write_text("the house is blue the house is blue the house is\n" * 30)
+    first = f"{ALONE} --segmentation random-confidence"
     assert run(f"{first} --segments like -o a").exit_code == 0
-    control = f"{ALONE} --segmentation random --like like --max-segment 4"
+    control = f"{ALONE} --segmentation random --like like"
     assert run(f"{control} --segments out -o b").exit_code == 0
-    like, out = ([size for line in lines(name) for size in sizes(line)] for name in ("like", "out"))
+    like, out = ([sizes(line) for line in lines(name)] for name in ("like", "out"))
     assert out != like
-    # 300 sentences of about 4 segments: sampling error.
-    assert len(out) == pytest.approx(len(like), rel=0.04)
-    assert sum(n * n for n in out) == pytest.approx(sum(n * n for n in like), rel=0.04)
+    assert list(map(sorted, out)) == list(map(sorted, like))
     assert run(f"{control} --segments again -o c").exit_code == 0
     assert Path("again").read_bytes() == Path("out").read_bytes()
 
@@ -189,10 +187,9 @@ def test_wrong_models_and_files_are_refused(arguments: str, message: str, folder
         ("the house\n", "like:1: expected a line that --segments wrote, found 'the house'"),
         ("[]\n", "like:1: expected a line that --segments wrote"),
         ('{"words": 3, "segments": [{"start": 0, "end": 1.5}]}\n', "like:1: expected a line that "),
-        ('{"words": 4, "segments": [{"start": 3, "end": 3}]}\n', "like:1: expected segments of 1"),
-        ('{"words": 21, "segments": [{"start": 0, "end": 21}]}\n', "like:1: expected segments of "),
-        ('{"words": 0, "segments": []}\n', "like: expected at least one sentence with words, fou"),
-        ("", "like: expected at least one sentence with words, found none"),
+        ('{"words": 4, "segments": [{"start": 3, "end": 3}]}\n', "like:1: expected segments of w"),
+        ('{"words": 3, "segments": [{"start": 0, "end": 3}]}\n', "like:1: expected segments of 4 "),
+        ("", "like:1: expected segments of 4 words, as the source has, found no line"),
     ],
 )
 @pytest.mark.usefixtures("forward")
