@@ -160,11 +160,19 @@ def test_workers_are_ended_where_ctrl_c_comes_as_they_begin(
     assert Pool.is_ended
 
 
-def test_workers_on_other_machines_get_absolute_paths(folder: Path) -> None:
+def test_workers_on_other_machines_begin_in_the_same_folder(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     system = read_system("system.toml")
     work = SearchWork(read_configuration(system), system.search, (), {}).in_folders()
     assert work.networks[0].model == str(folder / "cslm")
-    assert work.folder == str(folder)
+    (folder / "elsewhere").mkdir()
+    monkeypatch.chdir("elsewhere")
+    search = work.load()
+    assert Path.cwd() == folder
+    assert len(search.load_networks()) == 1
+    with pytest.raises(DataError, match="gone: cannot be entered"):
+        replace(work, folder="gone").load()
 
 
 @pytest.mark.parametrize(
