@@ -113,6 +113,10 @@ def test_options_that_do_not_go_together_are_a_wrong_command_line(
     check_refusal(lists.call(*options.split()), problem, 2)
 
 
+def test_lists_in_place_of_a_system_are_named_before_missing_options(lists: TuneFolder) -> None:
+    check_refusal(lists.call("nbest", "--references", "reference"), "nbest:1: expected a system")
+
+
 @pytest.mark.parametrize("option", ["-o", "--report"])
 def test_a_name_that_is_none_is_said_before_tuning(lists: TuneFolder, option: str) -> None:
     before = sorted(lists.path.iterdir())
