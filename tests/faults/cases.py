@@ -132,7 +132,8 @@ CASES = {
     **{name: Case(command, resume=True) for name, command in _RESUMED.items()},
     **{name: Case(command) for name, command in _BEGUN_AGAIN.items()},
     "tune": Case(_TUNE, resume=True, grows=True),
-    "tune ray": Case(f"{_TUNE} {_RAY}", resume=True, grows=True),
+    # A worker of Ray has one thread.
+    "tune ray": Case(f"{_TUNE.replace('--threads 1 ', '')} {_RAY}", resume=True, grows=True),
     "tune lists of a system": Case(
         _TUNE.replace("small.ini", "system.toml"), resume=True, grows=True
     ),

@@ -53,7 +53,6 @@ def kill_often(
     wanted = Undisturbed(time.monotonic() - begin, _files(copy / "out"), _names(copy))
     for number in range(count):
         while True:
-            shutil.rmtree(copy)
             _copy(pristine, copy)
             try:
                 numbers = random.Random(f"{case.command}:{seed + number}")
@@ -66,6 +65,7 @@ def kill_often(
 
 
 def _copy(pristine: Path, folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(pristine, folder, symlinks=True)
     (folder / "out").mkdir()
 
