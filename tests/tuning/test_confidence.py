@@ -141,6 +141,16 @@ def test_scores_are_of_weights_that_know_no_reference_of_their_sentence() -> Non
     assert not np.isclose(before[~changed], after[~changed]).any()
 
 
+def test_scores_of_each_fold_deviate_as_those_of_the_tuned_weights() -> None:
+    # Each fold has the same lists, and so the same weights.
+    pool = random_pool(7, num_segments=4).subset(np.repeat(np.arange(4), 5))
+    weights = np.array([3.0, 1.0, 2.0])
+    scores = held_out_scores(pool, CorpusBleu(), weights, TuneSettings(), seed=1)
+    of_lists = scores.reshape(pool.num_segments, -1)
+    deviation = np.square(of_lists - of_lists.mean(axis=1, keepdims=True)).mean() ** 0.5
+    assert deviation == pytest.approx(pool.score_deviation(weights))
+
+
 def test_the_mean_confidence_is_that_of_sentences_that_the_weights_have_not_seen() -> None:
     # Ten features are noise: tuned weights select better translations of their own sentences.
     pool = random_pool(3, num_segments=60, quality=(1.0, *[0.0] * 10))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import phrasescore
+from phrasescore.evaluation.systems_table import SystemsTable
 from phrasescore.progress import Progress
 from phrasescore.records import ConfidenceCurve
 from phrasescore.settings.evaluation import Evaluating
@@ -63,6 +64,20 @@ def test_what_a_command_warns_of_is_said_and_stands_under_the_table(doubles: Pat
     seen: list[Progress] = []
     phrasescore.run_experiment("x.toml", "out", progress=seen.append)
     assert (seen[0].note, seen[-1].note, seen[-1].share) == ("0 of 6 steps", "6 of 6 steps", 1)
+
+
+@pytest.mark.usefixtures("doubles")
+def test_the_table_so_far_is_shown_after_each_step_of_a_row() -> None:
+    shown: list[list[list[str]]] = []  # the texts with scores of each row
+
+    def show(table: SystemsTable) -> None:
+        shown.append([sorted(row.scores) for row in table.rows])
+
+    phrasescore.run_experiment("x.toml", "out", show=show)
+    both = ["dev", "news"]
+    assert shown == [[["dev"], []], [both, []], [both, ["dev"]], [both, both]]
+    phrasescore.run_experiment("x.toml", "out", show=show)
+    assert shown[4:] == [[both, both]]
 
 
 def test_only_what_depends_on_a_change_is_repeated(doubles: Path) -> None:
