@@ -113,6 +113,13 @@ def test_the_epochs_leave_networks_of_text_enough_updates(pairs: int) -> None:
             assert each.epochs * pairs / sizes[each.model] >= 3_000, each.model
 
 
+def test_a_column_of_little_text_has_only_the_epochs_of_its_preset() -> None:
+    # 2 and 5 epochs; more of the first ones lose BLEU (encoder-decoder-few.toml).
+    for pairs, epochs in ((9_200, 2), (29_000, 4 * 5)):
+        found = {each.model: each.epochs for each in choose_networks(pairs)}
+        assert found["encoder-decoder"] == epochs
+
+
 def time_of(choices: Sequence[NetworkChoice], plan: TuningPlan) -> float:
     """A minute for each round of each row with 1,000 sentences, and training one after another."""
     searching = [each for each in choices if each.model in ("joint", "cslm")]
