@@ -58,6 +58,19 @@ def test_translations_are_those_of_translate(
     assert server.translate(text=[]) == []
 
 
+def test_rules_prepare_raw_text_and_not_words(folder: Path) -> None:
+    rules = 'moses_ini = "moses.ini"\ntext = { lowercase = true }\n'
+    (folder / "rules.toml").write_text(rules)
+    with serving(folder, "rules.toml", "--workers", "1") as running:
+        (raw,) = running.translate(text="LA maison")
+        (words,) = running.translate(text="LA maison", tokenized=True)
+        moses = running.call(text="LA maison")
+        assert running.stop() == 0
+    assert (raw["text"], raw["unknown"]) == ("the house", [])
+    assert (words["text"], words["unknown"]) == ("LA home", ["LA"])
+    assert moses["text"] == words["text"]
+
+
 def test_alternatives_are_explained(server: Server) -> None:
     (found,) = server.translate(text=SENTENCES[2], nbest=3, explain=True)
     assert found["source"] == SENTENCES[2].split()
