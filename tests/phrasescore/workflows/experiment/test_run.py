@@ -67,13 +67,16 @@ def test_what_a_command_warns_of_is_said_and_stands_under_the_table(doubles: Pat
 
 
 @pytest.mark.usefixtures("doubles")
-def test_the_table_so_far_is_shown_after_each_step_of_a_row() -> None:
+def test_the_table_so_far_is_shown_and_the_bar_of_a_step_ends() -> None:
     shown: list[list[list[str]]] = []  # the texts with scores of each row
 
     def show(table: SystemsTable) -> None:
         shown.append([sorted(row.scores) for row in table.rows])
 
-    phrasescore.run_experiment("x.toml", "out", show=show)
+    seen: list[Progress] = []
+    phrasescore.run_experiment("x.toml", "out", show=show, progress=seen.append)
+    ended = [each.task for each in seen if each.finished]
+    assert ended == [name for _, name in planned()]  # whose bars are removed
     both = ["dev", "news"]
     assert shown == [[["dev"], []], [both, []], [both, ["dev"]], [both, both]]
     phrasescore.run_experiment("x.toml", "out", show=show)
