@@ -17,8 +17,9 @@ from typing import NamedTuple
 
 from tests.faults.cases import LONG, SHORT, Case, start
 
-# Seconds that no command goes without progress, on top of what it takes by itself.
-PATIENCE = 60
+# Seconds that no command goes without progress, on top of what it takes by itself. Ray waits a
+# minute for those of its processes that a signal has ended.
+PATIENCE = 90
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # What differs between two runs: states tell the time, and caches are kept in any order.
 _TOLD = ("cache", "loop/", "made/", "out.work/", "out/training.json")
@@ -97,10 +98,10 @@ def _disturb(case: Case, folder: Path, wanted: Undisturbed, numbers: random.Rand
             status = process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
-            return f"{said}: it goes on for a minute"
+            return f"{said}: it goes on for {PATIENCE} s"
         if not _wait_for_end(process.pid):
             os.killpg(process.pid, signal.SIGKILL)
-            return f"{said}: processes that it started go on for a minute"
+            return f"{said}: processes that it started go on"
         # A Ray whose processes got the signal, too, may end the command itself, with 1.
         of_ray = (1,) if "--engine ray" in case.command else ()
         if status not in (0, -sent, 128 + sent, *of_ray):
