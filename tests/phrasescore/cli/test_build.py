@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from phrasescore.io.characters import split_characters
+from phrasescore.progress import Progress
+from phrasescore.settings.building import Building
 from phrasescore.workflows.building import aligner, system
 from tests.command_line import check_refusal, run, succeeded
 from tests.forked import Forked, run_command
@@ -79,6 +81,20 @@ def test_a_system_of_two_texts_translates() -> None:
     os.rename("model", "moved")
     translated = succeeded(run("translate", "moved/system.toml", "new", "--workers", "1")).stdout
     assert translated == "la clé blanche aime la fleur verte\n"
+
+
+def test_progress_is_the_share_of_all_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("phrasescore.progress.INTERVAL", 0.0)
+    seen: list[Progress] = []
+    system.build("s", "t", "model", settings=Building(aligner="fast-align"), progress=seen.append)
+    done = [each.done for each in seen if each.task == "build"]
+    assert done == sorted(done)
+    assert done[-1] == len(PAIRS)
+    aligning = {each.done for each in seen if each.note == "align"}
+    tables = {each.done for each in seen if each.note == "tables"}
+    # Alignment takes 30 of 40 parts of the time, and is said to.
+    assert max(aligning) == min(tables) == 45
+    assert max(tables) > 45
 
 
 def test_the_files_do_not_depend_on_the_number_of_workers() -> None:
