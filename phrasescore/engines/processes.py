@@ -18,6 +18,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.engines import Item, Result, Work
 from phrasescore.engines.restarting import RestartingPool
 from phrasescore.settings.compute import Compute
+from phrasescore.signals import catching_signals
 
 _PARENT_CHECK_SECONDS = 1.0  # seconds between two checks that the parent process is alive
 
@@ -47,8 +48,11 @@ class ProcessPool(RestartingPool[Item, Result]):
         context = multiprocessing.get_context("fork")
         start = partial(_start, self._compute, os.getpid(), self._closed)
         self._processes = ProcessPoolExecutor(self.workers, context, start)
-        with contextlib.suppress(BrokenProcessPool):
+        # Python ignores an exception of a handler during a fork, and keeps logging's lock for ever.
+        with catching_signals() as caught, contextlib.suppress(BrokenProcessPool):
             self._processes.submit(os.getpid).result()
+        for number in caught[:1]:
+            signal.raise_signal(number)
 
     def compute(self, item: Item) -> "Future[Result]":
         try:
