@@ -77,11 +77,11 @@ def ending_on_signals() -> Iterator[None]:
 
 
 @contextmanager
-def deferring_signals() -> Iterator[None]:
-    """Defer SIGINT, SIGTERM and SIGHUP, except a second SIGINT, and protect their handlers.
+def deferring_signals(*, keeps_handlers: bool = False) -> Iterator[None]:
+    """Defer SIGINT, SIGTERM and SIGHUP, except a second SIGINT; ignored signals stay ignored.
 
-    Ray sets a handler of SIGTERM when it starts, and crashes later if a handler raises meanwhile.
-    Ignored signals stay ignored, also in the processes that Ray starts.
+    :param keeps_handlers: whether nothing can set handlers meanwhile. Ray sets one of SIGTERM when
+        it starts, and crashes later if a handler raises meanwhile.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -97,7 +97,8 @@ def deferring_signals() -> Iterator[None]:
     try:
         heeded = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
         with _handling(heeded, defer):
-            signal.signal = lambda *_, **__: None
+            if keeps_handlers:
+                signal.signal = lambda *_, **__: None
             try:
                 yield
             finally:

@@ -18,7 +18,7 @@ from phrasescore.devices import usable_threads
 from phrasescore.engines import Item, Result, Work
 from phrasescore.engines.restarting import RestartingPool
 from phrasescore.settings.compute import Compute
-from phrasescore.signals import catching_signals
+from phrasescore.signals import deferring_signals
 
 _PARENT_CHECK_SECONDS = 1.0  # seconds between two checks that the parent process is alive
 
@@ -48,11 +48,9 @@ class ProcessPool(RestartingPool[Item, Result]):
         context = multiprocessing.get_context("fork")
         start = partial(_start, self._compute, os.getpid(), self._closed)
         self._processes = ProcessPoolExecutor(self.workers, context, start)
-        # Python ignores an exception of a handler during a fork, and keeps logging's lock for ever.
-        with catching_signals() as caught, contextlib.suppress(BrokenProcessPool):
+        # If a handler raises during a fork, Python ignores the exception and keeps logging's lock.
+        with deferring_signals(), contextlib.suppress(BrokenProcessPool):
             self._processes.submit(os.getpid).result()
-        for number in caught[:1]:
-            signal.raise_signal(number)
 
     def compute(self, item: Item) -> "Future[Result]":
         try:
@@ -76,8 +74,9 @@ _computes: list[Callable[[Any], Any]] = []  # the function that a forked process
 def _start(compute: Callable[[Any], Any], parent: int, closed: Iterable[int]) -> None:
     for descriptor in closed:
         os.close(descriptor)
-    # Ctrl-C is handled by the parent process, which stops this one.
+    # These are handled by the parent process, which stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     _computes.append(compute)

@@ -52,7 +52,7 @@ class RayConnection:
             options = {"address": address}
             _check_answer(address)
         try:
-            with deferring_signals():
+            with deferring_signals(keeps_handlers=True):
                 context = self.ray.init(**options, log_to_driver=False, logging_level=logging.ERROR)
                 if address is None:
                     self._folder = Path(context.address_info["session_dir"])

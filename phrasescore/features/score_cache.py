@@ -118,8 +118,9 @@ class ScoreCache:
         return self
 
     def __exit__(self, *_error: object) -> None:
-        with self._errors():
-            self._store.close()
+        # Every statement is committed. Without "force", close() asks sqlitedict's thread, which may
+        # never answer after a signal has interrupted a request.
+        self._store.close(force=True)
 
     def lookup(self, keys: Sequence[bytes]) -> list[float | None]:
         """Return the value of each key, or None if the cache lacks it."""

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from tests.faults.cases import LONG, SHORT, Case, start
 
-# Seconds that no command goes without progress, on top of what it takes by itself. Ray waits a
-# minute for those of its processes that a signal has ended.
+# Seconds that no command goes without progress, on top of what it takes by itself. If a
+# signal ends Ray's own processes, the command waits for them for a minute.
 PATIENCE = 90
 SIGNALS = (signal.SIGKILL, signal.SIGKILL, signal.SIGTERM, signal.SIGHUP, signal.SIGINT)
 # What differs between two runs: states tell the time, and caches are kept in any order.

@@ -148,7 +148,7 @@ def test_a_signal_waits_for_the_end_and_is_handled_as_before(
     done = []
     with pytest.raises(error), ending_on_signals():
         handlers = [signal.getsignal(each) for each in (signal.SIGINT, signal.SIGTERM)]
-        with pytest.raises(error), deferring_signals():
+        with pytest.raises(error), deferring_signals(keeps_handlers=True):
             set_handler()
             signal.raise_signal(number)
             done.append("all")
@@ -165,7 +165,7 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
 
 def test_an_error_leaves_the_handlers_as_they_were() -> None:
     install, handler = signal.signal, signal.getsignal(signal.SIGTERM)
-    with pytest.raises(OSError, match="no"), deferring_signals():
+    with pytest.raises(OSError, match="no"), deferring_signals(keeps_handlers=True):
         set_handler()
         raise OSError("no")
     assert (signal.signal, signal.getsignal(signal.SIGTERM)) == (install, handler)

@@ -19,6 +19,7 @@ from phrasescore.engines import LoadedWork, ThreadPool, open_pool
 from phrasescore.engines.processes import ProcessPool
 from phrasescore.errors import DataError, ModelError, PhrasescoreError
 from phrasescore.settings.compute import Compute, EngineName
+from phrasescore.signals import EndedBySignal, ending_on_signals
 from tests.children import leashed
 from tests.ray_here import run_ray
 
@@ -151,6 +152,25 @@ def test_an_item_that_ends_every_worker_leaves_the_others_their_restarts(tmp_pat
         assert (other.result(), other.done()) == (6, True)
         assert pool.submit(11).result() == 22
         assert len(told) >= 2
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_during_the_fork_waits_for_its_end(number: signal.Signals, tmp_path: Path) -> None:
+    sent: list[signal.Signals] = [number]
+
+    def send_once() -> None:  # Python would ignore its exception, and what is locked stays locked.
+        for number in sent[:]:
+            sent.remove(number)
+            signal.raise_signal(number)
+
+    os.register_at_fork(after_in_parent=send_once)
+    error = KeyboardInterrupt if number == signal.SIGINT else EndedBySignal
+    is_open = False
+    pool = open_pool(Compute(engine="processes", workers=1), Double(tmp_path))
+    with pytest.raises(error), ending_on_signals(), pool:
+        is_open = True
+    assert not sent
+    assert not is_open
 
 
 def test_processes_close_what_they_are_told_to(tmp_path: Path) -> None:

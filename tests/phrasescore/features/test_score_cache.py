@@ -7,6 +7,7 @@ import signal
 import sqlite3
 import struct
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from importlib.metadata import version
@@ -43,6 +44,18 @@ def test_values_come_back_to_the_last_bit_also_from_another_instance(tmp_path: P
         assert [struct.pack("<d", value) for value in found] == [
             struct.pack("<d", value) for value in values
         ]
+
+
+def test_a_request_that_a_signal_has_interrupted_does_not_hold_up_the_end(tmp_path: Path) -> None:
+    """An exception in the middle of `Condition.notify` leaves a waiter that no thread has."""
+    path = str(tmp_path / "cache")
+    with ScoreCache(path) as cache:
+        cache.store(keys(2), [-1.0, -2.0])
+        waiter = threading.Lock()
+        waiter.acquire()
+        cache._store.conn.reqs.not_empty._waiters.appendleft(waiter)
+    with ScoreCache(path) as cache:
+        assert cache.lookup(keys(2)) == [-1.0, -2.0]
 
 
 def test_more_keys_than_fit_a_statement_keep_their_order(tmp_path: Path) -> None:
