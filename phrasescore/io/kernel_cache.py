@@ -18,7 +18,7 @@ import numba
 from numba.core import config, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
 from numba.core.runtime import rtsys
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
 
 from phrasescore.errors import PhrasescoreError
 
@@ -44,6 +44,16 @@ def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., A
         kernel = compiled(function)
         kernel._cache = _KernelCache(function)
         return kernel
+
+    return decorate
+
+
+def kept_overload(function: Callable[..., Any]) -> Callable[[Callable[..., Any]], Any]:
+    """Return numba's decorator of what stands for a function in loops, whose code depends on it."""
+
+    def decorate(implementation: Callable[..., Any]) -> Any:
+        _add_module(implementation.__module__, implementation.__code__.co_filename)
+        return overload(function, inline="always")(implementation)
 
     return decorate
 

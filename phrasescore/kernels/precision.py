@@ -1,8 +1,7 @@
 """Matrix products in a chosen precision: how they are computed, stored, and read by loops.
 
 Compiled loops read a product directly from memory: numbers, the bits of bfloat16, or integers with
-scales (:func:`widen`, :func:`unit_of`, :func:`read`), depending on the types of the arrays. numba's
-cache checks only a loop's own file: loops are not recompiled when this file changes.
+scales (:func:`widen`, :func:`unit_of`, :func:`read`), depending on the types of the arrays.
 """
 
 import contextlib
@@ -16,12 +15,12 @@ from typing import Any
 import numba
 import numpy as np
 import torch
-from numba.extending import overload
 from numpy.typing import NDArray
 from torch import Tensor
 
 from phrasescore.arguments import PrecisionName
 from phrasescore.errors import PhrasescoreError
+from phrasescore.io.kernel_cache import kept_overload
 from phrasescore.kernels import integers
 
 _logger = logging.getLogger(__name__)
@@ -245,7 +244,7 @@ def widen(x):  # type: ignore[no-untyped-def]
     raise NotImplementedError("for compiled code only")
 
 
-@overload(widen, inline="always")
+@kept_overload(widen)
 def _widen_overload(x):  # type: ignore[no-untyped-def]
     if isinstance(x, numba.types.Integer):
         return lambda x: np.uint32(np.uint32(x) << np.uint32(16)).view(np.float32)
@@ -258,7 +257,7 @@ def unit_of(products, units, row):  # type: ignore[no-untyped-def]
 
 
 # numba requires the same argument names in all implementations of an overload.
-@overload(unit_of, inline="always")
+@kept_overload(unit_of)
 def _unit_of_overload(products, units, row):  # type: ignore[no-untyped-def]  # noqa: ARG001
     if products.dtype == numba.types.int32:
         return lambda products, units, row: units[row]  # noqa: ARG005
@@ -270,7 +269,7 @@ def read(product, j, unit, scales):  # type: ignore[no-untyped-def]
     raise NotImplementedError("for compiled code only")
 
 
-@overload(read, inline="always")
+@kept_overload(read)
 def _read_overload(product, j, unit, scales):  # type: ignore[no-untyped-def]  # noqa: ARG001
     if product.dtype == numba.types.int32:
         return lambda product, j, unit, scales: np.float32(product[j]) * (unit * scales[j])

@@ -1,7 +1,4 @@
-"""exp, sigmoid and tanh for numba's loops, in a form that compiles to vector instructions.
-
-Compiled loops are not recompiled when this file changes: numba checks only a loop's own file.
-"""
+"""exp, sigmoid and tanh for numba's loops, in a form that compiles to vector instructions."""
 
 from typing import Any
 

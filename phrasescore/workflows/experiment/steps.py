@@ -213,7 +213,7 @@ class StepStates:
         known = self.state(step)
         done = StepState(
             done=known.begun,
-            seconds=round(known.spent, 1),
+            seconds=known.spent,
             warnings=known.warnings,
             outputs=self._digests(step),
         )

@@ -56,7 +56,6 @@ def serve(system: StrPath, *, settings: Serving = Serving(), compute: Compute = 
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,
             server_header=False,
             backlog=MOST_CONNECTIONS // 2,
             timeout_graceful_shutdown=int(settings.max_wait) + 1,

@@ -72,7 +72,9 @@ def test_without_a_compiler_there_is_one_error(tmp_path: Path) -> None:
 def test_every_kernel_is_kept_in_one_way() -> None:
     folders = ("phrasescore", "moses_integration", "tuning")
     files = [path for name in folders for path in (REPOSITORY / name).rglob("*.py")]
-    assert not [path for path in files if re.search(r"\bcache=True", path.read_text("utf-8"))]
+    own = r"\bcache=True|import.*\boverload"
+    found = [path.stem for path in files if re.search(own, path.read_text("utf-8"))]
+    assert found == ["kernel_cache"]
 
 
 def test_code_depends_on_what_is_compiled_into_it(tmp_path: Path) -> None:
@@ -85,3 +87,17 @@ def test_code_depends_on_what_is_compiled_into_it(tmp_path: Path) -> None:
     (tmp_path / "inner.py").write_text(f"{inner}    return 3\n")
     assert _run(tmp_path, program).stdout == "6 True 0\n"
     assert len([*tmp_path.rglob("*double*.nbc")]) == 1
+
+
+def test_code_depends_on_what_stands_for_a_function(tmp_path: Path) -> None:
+    inner = (
+        "from phrasescore.io.kernel_cache import kept_overload\n\ndef factor(): ...\n\n"
+        "@kept_overload(factor)\ndef _factor():\n    return lambda: "
+    )
+    (tmp_path / "inner.py").write_text(f"{inner}2\n")
+    program = PROGRAM.replace("import sys", "import sys\nfrom inner import factor")
+    program = program.replace("2 * number", "factor() * number")
+    assert _run(tmp_path, program).stdout == "4 True 0\n"
+    assert _run(tmp_path, program).stdout == "4 False 1\n"
+    (tmp_path / "inner.py").write_text(f"{inner}3\n")
+    assert _run(tmp_path, program).stdout == "6 True 0\n"
