@@ -76,7 +76,7 @@ def report(table: str | None, output: str, **given: Any) -> None:
 @options.argument("path", metavar="[MODEL|SYSTEM|FOLDER]", required=False)
 @options.report_format
 def show(path: str | None, report_format: str) -> None:
-    """Show the content of a MODEL, of a system.toml, or of a FOLDER of build or experiment.
+    """Show what a MODEL, a SYSTEM or an experiment's FOLDER consists of.
 
     Without an argument, show what works on this machine and what is missing, the features for
     --feature and the metrics for --metric, also from other packages. Whatever is missing is no

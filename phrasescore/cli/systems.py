@@ -163,6 +163,7 @@ def experiment(config: str, output: str, rows: str | None, dry_run: bool) -> Non
     "--minutes",
     "The time of the whole experiment: training, tuning and translating.",
     type=click.FloatRange(min=0, min_open=True),
+    metavar="NUMBER",
     show_default="by the amount of text",
 )
 @heading("Output")

@@ -54,6 +54,7 @@ _OF_ROUNDS |= names_of(RoundTuning, Compute)
     "--nbest-size",
     "Number of hypotheses per list.",
     type=click.IntRange(min=1),
+    metavar="N",
     show_default="the system's",
 )
 @options.option(
