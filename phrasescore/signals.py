@@ -95,7 +95,8 @@ def deferring_signals(*, keeps_handlers: bool = False) -> Iterator[None]:
 
     install = signal.signal
     try:
-        heeded = [number for number in _ENDING if signal.getsignal(number) != signal.SIG_IGN]
+        others = (signal.SIG_IGN, None)  # None for a handler that Python cannot install again
+        heeded = [number for number in _ENDING if signal.getsignal(number) not in others]
         with _handling(heeded, defer):
             if keeps_handlers:
                 signal.signal = lambda *_, **__: None

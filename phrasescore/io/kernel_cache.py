@@ -17,10 +17,12 @@ from typing import Any
 import numba
 from numba.core import config, types
 from numba.core.caching import FunctionCache, IndexDataCacheFile
+from numba.core.registry import cpu_target
 from numba.core.runtime import rtsys
 from numba.extending import intrinsic, overload
 
 from phrasescore.errors import PhrasescoreError
+from phrasescore.signals import deferring_signals
 
 _logger = logging.getLogger(__name__)
 _types: Any = types
@@ -43,6 +45,8 @@ def kept_njit(*, fastmath: bool | set[str] = False) -> Callable[[Callable[..., A
         _add_module(function.__module__, function.__code__.co_filename)
         kernel = compiled(function)
         kernel._cache = _KernelCache(function)
+        # If an exception of a handler interrupted llvmlite, it would free memory twice, and crash.
+        kernel.compile = deferring_signals()(kernel.compile)
         return kernel
 
     return decorate
@@ -198,3 +202,5 @@ def _warn(problem: str) -> None:
 
 
 _add_module(__name__, __file__)
+with deferring_signals():
+    cpu_target.target_context  # numba makes it on first use  # noqa: B018

@@ -163,6 +163,16 @@ def test_a_second_ctrl_c_does_not_wait() -> None:
             signal.raise_signal(signal.SIGINT)
 
 
+def test_a_handler_that_is_not_pythons_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in a program, such as R, that set its handlers before it started Python."""
+    handler = signal.getsignal(signal.SIGINT)
+    with monkeypatch.context() as patched:
+        patched.setattr(signal, "getsignal", lambda _: None)
+        with deferring_signals(), pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+    assert signal.getsignal(signal.SIGINT) == handler
+
+
 def test_an_error_leaves_the_handlers_as_they_were() -> None:
     install, handler = signal.signal, signal.getsignal(signal.SIGTERM)
     with pytest.raises(OSError, match="no"), deferring_signals(keeps_handlers=True):

@@ -50,6 +50,30 @@ def test_damaged_code_is_compiled_again(tmp_path: Path) -> None:
     assert _run(tmp_path).stdout == "4 False 1\n"
 
 
+def test_a_signal_waits_until_code_is_loaded(tmp_path: Path) -> None:
+    """An exception after `LLVMPY_AddModule` makes llvmlite free a module twice, and crash."""
+    program = f"""\
+{PROGRAM.rpartition("print")[0]}
+import signal
+from llvmlite.binding.executionengine import ExecutionEngine
+
+add = ExecutionEngine.add_module
+
+def add_module(engine, module):
+    ExecutionEngine.add_module = add
+    signal.raise_signal(signal.SIGINT)
+    add(engine, module)
+
+ExecutionEngine.add_module = add_module
+try:
+    double(2)
+except KeyboardInterrupt:
+    print(len(double.signatures))
+"""
+    assert _run(tmp_path, program).stdout == "1\n"
+    assert _run(tmp_path, program).stdout == "1\n"
+
+
 def test_code_that_cannot_be_kept_costs_a_warning(tmp_path: Path) -> None:
     _run(tmp_path)
     (code,) = tmp_path.rglob("*.nbc")
