@@ -136,7 +136,11 @@ class ScoringModel:
         :param lists: each a `phrasescore.records.HypothesisList`, or a tuple of its fields.
         :raises ModelError: on reaching a hypothesis whose score is not a finite log-probability.
         """
-        blocks = (PhraseBlock.of_source(*HypothesisList(*each)) for each in lists)
+        # A list that is one already is not checked again: see `Segmenter`.
+        made = (
+            each if isinstance(each, HypothesisList) else HypothesisList(*each) for each in lists
+        )
+        blocks = (PhraseBlock.of_source(*each) for each in made)
         lines = (PairLines(place, block) for place, block in enumerate(blocks))
         for scores in self._score(lines):
             yield scores.tolist()

@@ -110,6 +110,8 @@ def _problem_of_message(subject: Subject, damaged: str, stderr: str) -> str | No
         "|Error: --set: .*set a limit|Error: command './program.sh': line "
         r"|Error: the n-best list:\d+: "  # of a decoder, which the error names
         r"|Error: /dev/null:\d+: "  # that a damaged plan may name
+        # CTranslate2 does not check that a vocabulary fits the weights.
+        r"|Error: \w+: the log-probability of .* is nan, in the block"
     )
     if not named and not re.search(others, errors[0]):
         return f"the error begins with no file: {errors[0]!r}"

@@ -101,6 +101,14 @@ def test_strings_and_lists_score_as_tuples_of_words_do(
     assert len(loaded) == 1  # whatever is scored
 
 
+def test_a_word_of_an_old_vocabulary_that_two_words_are_today_is_scored(tmp_path: Path) -> None:
+    random = RandomModel(tmp_path / "model", ["la"], ["the", "big\0house"])
+    model = phrasescore.load_model(random.path, compute=Compute(device="cpu", threads=1))
+    words = ("la",), ("the", "big\0house")
+    (found,) = model.score_lists([HypothesisList._make((words[0], [words[1]], None))])
+    assert found == pytest.approx([random.log_prob(*words)], abs=1e-4)
+
+
 @pytest.mark.parametrize("kind", ["encoder-decoder", "rnnsearch"])
 def test_a_model_warns_once_of_words_that_it_does_not_know(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, kind: str
