@@ -74,9 +74,8 @@ _computes: list[Callable[[Any], Any]] = []  # the function that a forked process
 def _start(compute: Callable[[Any], Any], parent: int, closed: Iterable[int]) -> None:
     for descriptor in closed:
         os.close(descriptor)
-    # These are handled by the parent process, which stops this one.
+    # A second Ctrl-C would interrupt; the parent process, which gets it too, stops this one.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     _computes.append(compute)

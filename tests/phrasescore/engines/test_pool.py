@@ -1,6 +1,7 @@
 """Promises of phrasescore.engines: every engine gives the results in order, whatever happens."""
 
 import errno
+import multiprocessing
 import os
 import signal
 import socket
@@ -171,6 +172,21 @@ def test_a_signal_during_the_fork_waits_for_its_end(number: signal.Signals, tmp_
         is_open = True
     assert not sent
     assert not is_open
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_worker_leaves_the_signals_of_a_terminal_to_the_command(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    pool = open_pool(Compute(engine="processes", workers=1), Double(tmp_path))
+    with ending_on_signals(), pool:
+        (worker,) = multiprocessing.active_children()
+        assert worker.pid is not None
+        for _ in range(2):
+            os.kill(worker.pid, number)
+            time.sleep(0.2)  # one that the signal ends is gone then
+        assert list(pool.map([1])) == [2]
+        assert multiprocessing.active_children() == [worker]
 
 
 def test_processes_close_what_they_are_told_to(tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -101,27 +103,24 @@ def test_every_kernel_is_kept_in_one_way() -> None:
     assert found == ["kernel_cache"]
 
 
-def test_code_depends_on_what_is_compiled_into_it(tmp_path: Path) -> None:
-    inner = "from phrasescore.io.kernel_cache import kept_njit\n\n@kept_njit()\ndef factor():\n"
-    (tmp_path / "inner.py").write_text(f"{inner}    return 2\n")
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "import kept_njit\n\n@kept_njit()\ndef factor():\n    return {}\n",
+        (
+            "import kept_overload\n\ndef factor(): ...\n\n"
+            "@kept_overload(factor)\ndef _factor():\n    return lambda: {}\n"
+        ),
+    ],
+    ids=["a loop", "what stands for a function"],
+)
+def test_code_depends_on_what_is_compiled_into_it(inner: str, tmp_path: Path) -> None:
+    inner = f"from phrasescore.io.kernel_cache {inner}"
+    (tmp_path / "inner.py").write_text(inner.format(2))
     program = PROGRAM.replace("import sys", "import sys\nfrom inner import factor")
     program = program.replace("2 * number", "factor() * number")
     assert _run(tmp_path, program).stdout == "4 True 0\n"
     assert _run(tmp_path, program).stdout == "4 False 1\n"
-    (tmp_path / "inner.py").write_text(f"{inner}    return 3\n")
+    (tmp_path / "inner.py").write_text(inner.format(3))
     assert _run(tmp_path, program).stdout == "6 True 0\n"
     assert len([*tmp_path.rglob("*double*.nbc")]) == 1
-
-
-def test_code_depends_on_what_stands_for_a_function(tmp_path: Path) -> None:
-    inner = (
-        "from phrasescore.io.kernel_cache import kept_overload\n\ndef factor(): ...\n\n"
-        "@kept_overload(factor)\ndef _factor():\n    return lambda: "
-    )
-    (tmp_path / "inner.py").write_text(f"{inner}2\n")
-    program = PROGRAM.replace("import sys", "import sys\nfrom inner import factor")
-    program = program.replace("2 * number", "factor() * number")
-    assert _run(tmp_path, program).stdout == "4 True 0\n"
-    assert _run(tmp_path, program).stdout == "4 False 1\n"
-    (tmp_path / "inner.py").write_text(f"{inner}3\n")
-    assert _run(tmp_path, program).stdout == "6 True 0\n"
